@@ -1,0 +1,39 @@
+# Each target sets up what it needs: `make demo` and `make test` work as the first command after cloning.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-long check format clean
+
+demo: .venv/installed
+	$(BIN)/isotherm demo
+
+test: .venv/developing
+	$(BIN)/python -m pytest
+
+test-long: .venv/developing
+	$(BIN)/python -m pytest -m long
+
+check: .venv/developing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/developing
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache
+
+.venv/created:
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"isotherm needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; name another one: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/installed: pyproject.toml | .venv/created
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+.venv/developing: pyproject.toml | .venv/created
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@ .venv/installed
