@@ -1,0 +1,20 @@
+"""Log-likelihoods and log-priors, one model a file, all of one shape.
+
+A model is a frozen dataclass: two built with the same arguments are equal, and so are their methods.
+
+- ``init(key, scale=0.1)``: parameters to start from, drawn from N(0, scale² I);
+- ``log_likelihood(params, example)``: log p(y|x, θ) of ONE example ``{"x": ..., "y": ...}``;
+- ``log_prior(params)``: log N(θ; 0, prior_variance · I);
+- ``predict(params, x)``: for m inputs, log-probabilities (m, classes), or the mean (m,) of a regression;
+- ``class_index(y)``: the column of ``predict`` that belongs to a label (classifiers only).
+
+Computation runs in the parameters' dtype; examples are cast to it.
+"""
+
+from isotherm.models.drbm import DRBM
+from isotherm.models.linear import Linear
+from isotherm.models.logistic import Logistic
+from isotherm.models.mlp import MLP
+from isotherm.models.softmax import Softmax
+
+__all__ = ["DRBM", "MLP", "Linear", "Logistic", "Softmax"]
