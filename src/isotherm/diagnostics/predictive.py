@@ -1,0 +1,81 @@
+"""How well draws predict: losses and errors from log-probabilities.
+
+Log-probabilities have shape (m, classes) for one parameter vector and (draws, m, classes) for many, labels (m,) are
+columns 0 … classes − 1. Losses are in nats a test example. NaN among the log-probabilities gives NaN, never a number.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def log_loss(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """−(1/m) Σ_i log p(y_i|x_i) of one parameter vector; the test log-likelihood, negated, an example."""
+    log_p, y = _checked(log_probabilities, labels, 2)
+    return float(-_of_labels(log_p, y).mean())
+
+
+def error(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """The share of examples whose most probable class is not their label, for one parameter vector."""
+    log_p, y = _checked(log_probabilities, labels, 2)
+    if np.isnan(log_p).any():
+        return float("nan")
+    return float(np.mean(log_p.argmax(axis=1) != y))
+
+
+def log_losses(log_probabilities: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
+    """The log loss of each draw, (draws,)."""
+    log_p, y = _checked(log_probabilities, labels, 3)
+    return -_of_labels(log_p, y).mean(axis=1)
+
+
+def expected_log_loss(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """Posterior expected log loss: the average over draws of each draw's log loss (the paper's Tables 1 and 3)."""
+    return float(log_losses(log_probabilities, labels).mean())
+
+
+def predictive_log_loss(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """Log loss of the posterior predictive: of the probabilities averaged over draws."""
+    return log_loss(average(log_probabilities), labels)
+
+
+def predictive_error(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """Error of the posterior predictive: of the probabilities averaged over draws."""
+    return error(average(log_probabilities), labels)
+
+
+def average(log_probabilities: ArrayLike) -> NDArray[np.float64]:
+    """log of the average over draws of the probabilities: (draws, m, classes) → (m, classes)."""
+    log_p = np.asarray(log_probabilities, np.float64)
+    if log_p.ndim != 3 or log_p.shape[0] == 0:
+        raise ValueError(f"log_probabilities must have shape (draws, m, classes), got {log_p.shape}")
+    with np.errstate(invalid="ignore"):  # NaN in, NaN out
+        return np.logaddexp.reduce(log_p, axis=0) - np.log(log_p.shape[0])
+
+
+def _of_labels(log_p: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.take_along_axis(log_p, np.broadcast_to(y[:, None], (*log_p.shape[:-1], 1)), axis=-1)[..., 0]
+
+
+def _checked(
+    log_probabilities: ArrayLike, labels: ArrayLike, ndim: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    log_p, y = np.asarray(log_probabilities, np.float64), np.asarray(labels)
+    shape = "(m, classes)" if ndim == 2 else "(draws, m, classes)"
+    if log_p.ndim != ndim or 0 in log_p.shape:
+        raise ValueError(f"log_probabilities must have shape {shape}, none of them zero, got {log_p.shape}")
+    if (log_p > 1e-4).any():
+        raise ValueError(f"log_probabilities must not be positive, got {log_p.max():.3g}: are they probabilities?")
+    return log_p, check_labels(y, log_p.shape[-2], log_p.shape[-1])
+
+
+def check_labels(labels: NDArray[np.generic], m: int, classes: int) -> NDArray[np.int64]:
+    """Labels as columns: m whole numbers in 0 … classes − 1."""
+    if labels.shape != (m,):
+        raise ValueError(f"labels must have shape ({m},), one for each example, got {labels.shape}")
+    y = labels.astype(np.int64)
+    if (y != labels).any() or y.min() < 0 or y.max() >= classes:
+        raise ValueError(
+            f"labels must be whole numbers from 0 to {classes - 1}, got {labels.min()} to {labels.max()}; "
+            "a model's class_index(y) gives them"
+        )
+    return y
