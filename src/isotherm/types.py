@@ -2,17 +2,15 @@
 
 from typing import Any, TypeAlias
 
-from jaxtyping import Array, Bool, Float, Int, Key, Num, PyTree
+from jaxtyping import Array, Float, Key
 
 Scalar: TypeAlias = Float[Array, ""]
-Vector: TypeAlias = Float[Array, "d"]
+Number: TypeAlias = Float[Array, ""] | float
+Vector: TypeAlias = Float[Array, " d"]
 Matrix: TypeAlias = Float[Array, "d d"]
 RandomKey: TypeAlias = Key[Array, ""]
-Params: TypeAlias = PyTree[Float[Array, "..."]]
-Example: TypeAlias = PyTree[Num[Array, "..."]]
-Batch: TypeAlias = PyTree[Num[Array, "n ..."]]
-AnyTree: TypeAlias = Any
 
-__all__ = [
-    "AnyTree", "Array", "Batch", "Bool", "Example", "Float", "Int", "Matrix", "Num", "Params", "RandomKey", "Scalar", "Vector",
-]
+# Pytrees: the structure is the user's, so these say what is meant rather than what is checked.
+Params: TypeAlias = Any  # floating arrays
+Example: TypeAlias = Any  # one row of every data array
+Batch: TypeAlias = Any  # n rows of every data array

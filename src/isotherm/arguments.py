@@ -1,0 +1,81 @@
+"""Argument checks: each names the argument, the value it got and what would be right."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+
+def number(name: str, value: Any) -> float:
+    """`value` as a finite float."""
+    if isinstance(value, bool | str) or np.ndim(value) != 0:
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, got {value!r}") from None
+    if not math.isfinite(result):
+        raise ValueError(f"{name} must be finite, got {value!r}")
+    return result
+
+
+def positive(name: str, value: Any) -> float:
+    result = number(name, value)
+    if result <= 0:
+        raise ValueError(f"{name} must be positive, got {value!r}")
+    return result
+
+
+def non_negative(name: str, value: Any) -> float:
+    result = number(name, value)
+    if result < 0:
+        raise ValueError(f"{name} must not be negative, got {value!r}; zero is allowed")
+    return result
+
+
+def integer(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    return int(value)
+
+
+def choice(name: str, value: Any, allowed: tuple[str, ...] | Mapping[str, Any]) -> str:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return str(value)
+
+
+def step_size(value: Any, name: str = "step_size") -> Any:
+    """A positive number, or a schedule: a function of the step index (wrapped so that JAX sees no array in it)."""
+    if isinstance(value, jax.tree_util.Partial):
+        return value
+    if callable(value):
+        first = value(0)
+        if np.ndim(first) != 0:
+            raise TypeError(f"{name}(step) must return a number, got shape {np.shape(first)} at step 0")
+        positive(f"{name}(0)", float(first))
+        return jax.tree_util.Partial(value)
+    return positive(name, value)
+
+
+def mass(value: Any) -> Any:
+    """A positive diagonal mass: a number, a vector of length d, or a pytree shaped like the parameters."""
+    if np.ndim(value) == 0 and not isinstance(value, Mapping | list | tuple):
+        return positive("mass", value)
+    flat = np.asarray(ravel_pytree(value)[0])
+    bad = ~(np.isfinite(flat) & (flat > 0))
+    if bad.any():
+        first = int(np.argmax(bad))
+        raise ValueError(f"mass must be positive and finite, got {flat[first]} at entry {first}")
+    return flat
+
+
+def function(name: str, value: Any, signature: str) -> Callable[..., Any]:
+    if not callable(value):
+        raise TypeError(f"{name} must be a function {signature}, got {value!r}")
+    return value

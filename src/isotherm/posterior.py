@@ -1,0 +1,133 @@
+"""From a log-likelihood and a log-prior to the noisy force and its covariance, by one linearisation.
+
+With f(θ) = (log π(x_i | θ))_i over a batch of n out of N examples and J its Jacobian,
+
+    F̃ = (N/n) Jᵀ1 + ∇ log π(θ),        S = c Jᵀ(I − 11ᵀ/n) J,
+
+where c = N²/(n(n−1)) for batches drawn with replacement and N(N−n)/(n(n−1)) without. `jax.linearize` gives J· and
+its transpose Jᵀ·, so neither the n×d matrix of per-example gradients nor the d×d covariance is formed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from isotherm import arguments
+from isotherm.types import Batch, Example, Matrix, Params, Scalar, Vector
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """The covariance S of the noisy force, as an operator; what is not asked for is not computed."""
+
+    scale: float
+    tangents: Callable[[Vector], Float[Array, " n"]]
+    cotangents: Callable[[Float[Array, " n"]], Vector]
+    gradients: Callable[[], Float[Array, "n d"]]
+
+    def matvec(self, v: Vector) -> Vector:
+        """S v: one product with J and one with Jᵀ."""
+        u = self.tangents(v)
+        return self.scale * self.cotangents(u - u.mean())
+
+    def dense(self) -> Matrix:
+        """S itself, one product of centred per-example gradients."""
+        g = self._centred()
+        return self.scale * (g.T @ g)
+
+    def diagonal(self) -> Vector:
+        return self.scale * jnp.sum(self._centred() ** 2, axis=0)
+
+    def trace(self) -> Scalar:
+        return self.scale * jnp.sum(self._centred() ** 2)
+
+    def whitened(self, w: Vector | float) -> "Covariance":
+        """diag(w) S diag(w): with w = M^(−1/2), the covariance of the mass-whitened force."""
+        if isinstance(w, float) and w == 1.0:
+            return self
+        return Covariance(
+            self.scale,
+            lambda v: self.tangents(w * v),
+            lambda u: w * self.cotangents(u),
+            lambda: self.gradients() * w,
+        )
+
+    def _centred(self) -> Float[Array, "n d"]:
+        g = self.gradients()
+        return g - g.mean(axis=0, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """What a posterior says at one position on one batch."""
+
+    force: Vector
+    _covariance: Callable[[], Covariance]
+
+    @property
+    def covariance(self) -> Covariance:
+        return self._covariance()
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """A Bayesian model: `log_likelihood(params, example)` of ONE example and `log_prior(params)`, both scalars.
+
+    `params` is any pytree of floating arrays; `example` is one row of the data.
+
+    >>> import jax.numpy as jnp
+    >>> posterior = Posterior(
+    ...     lambda theta, example: -0.5 * (example["y"] - example["x"] @ theta) ** 2,
+    ...     lambda theta: -0.5 * jnp.sum(theta**2),
+    ... )
+    >>> batch = {"x": jnp.eye(3), "y": jnp.ones(3)}
+    >>> posterior.noisy(jnp.zeros(3), batch, population=6).force
+    Array([2., 2., 2.], dtype=float32)
+    """
+
+    log_likelihood: Callable[[Params, Example], Scalar]
+    log_prior: Callable[[Params], Scalar]
+
+    def __post_init__(self) -> None:
+        arguments.function("log_likelihood", self.log_likelihood, "(params, example) -> scalar")
+        arguments.function("log_prior", self.log_prior, "(params) -> scalar")
+
+    def noisy(
+        self,
+        position: Vector,
+        batch: Batch,
+        *,
+        population: int,
+        replace: bool = True,
+        unravel: Callable[[Vector], Any] = lambda position: position,
+    ) -> Noisy:
+        """The force at the flat vector `position` on `batch`, out of `population` examples, and its covariance."""
+
+        def one(position: Vector, example: Example) -> Scalar:
+            return self.log_likelihood(unravel(position), example)
+
+        def each(position: Vector) -> Float[Array, " n"]:
+            return jax.vmap(one, in_axes=(None, 0))(position, batch)
+
+        values, tangents = jax.linearize(each, position)
+        transpose = jax.linear_transpose(tangents, position)
+        n = values.shape[0]
+        prior_force = jax.grad(lambda position: self.log_prior(unravel(position)))(position)
+        force = (population / n) * transpose(jnp.ones_like(values))[0] + prior_force
+
+        def covariance() -> Covariance:
+            if n < 2:
+                raise ValueError(f"batch_size must be at least 2 to estimate a covariance, got {n}")
+            spread = population * population if replace else population * (population - n)
+            return Covariance(
+                spread / (n * (n - 1)),
+                tangents,
+                lambda u: transpose(u)[0],
+                lambda: jax.vmap(jax.grad(one), in_axes=(None, 0))(position, batch),
+            )
+
+        return Noisy(force, covariance)

@@ -1,0 +1,26 @@
+"""Strict numerics for every test: no silent promotion of dtypes or ranks; warnings are errors (pyproject.toml)."""
+
+import os
+from pathlib import Path
+
+import jax
+import pytest
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture
+def float64():
+    """The test runs in double precision."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real data sets, where there is one: $ISOTHERM_DATA, or `shared/data` beside the checkout."""
+    folder = Path(os.environ.get("ISOTHERM_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no real data at {folder}")
+    return folder
