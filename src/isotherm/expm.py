@@ -97,10 +97,11 @@ def dense(covariance: Operator, t: Scalar, v: Vector, rank: int) -> tuple[Vector
 
 def taylor(covariance: Operator, t: Scalar, v: Vector, rank: int) -> tuple[Vector, Scalar]:
     shift = covariance.trace() / v.size
-    # For symmetric matrices every α_p of Al-Mohy & Higham is the 2-norm. The largest Ritz value plus the residual
-    # bounds λ_max in practice (Zhou & Li 2011); 0 ≤ S bounds the other end.
+    # For symmetric matrices every α_p of Al-Mohy & Higham is the 2-norm. In practice the extreme Ritz values, moved
+    # out by the residual, bound the spectrum (Zhou & Li 2011).
     space = krylov(covariance.matvec, v, 16)
-    norm = jnp.abs(t) * jnp.maximum(space.values[-1] + space.residual - shift, shift)
+    top, bottom = space.values[-1] + space.residual, jnp.maximum(space.values[0] - space.residual, 0)
+    norm = jnp.abs(t) * jnp.maximum(top - shift, shift - bottom)
     degrees, thetas = (jnp.asarray(column, v.dtype) for column in THETA[jnp.finfo(v.dtype).bits])
     stages = jnp.maximum(jnp.ceil(norm / thetas), 1)
     best = jnp.argmin(degrees * stages)

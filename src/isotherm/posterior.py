@@ -53,7 +53,7 @@ class Covariance:
             self.scale,
             lambda v: self.tangents(w * v),
             lambda u: w * self.cotangents(u),
-            lambda: self.gradients() * w,
+            lambda: self.gradients() * jnp.reshape(w, (1, -1)),
         )
 
     def _centred(self) -> Float[Array, "n d"]:

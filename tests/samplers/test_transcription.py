@@ -1,0 +1,196 @@
+"""Each sampler's θ sequence equals a literal NumPy transcription of its algorithm, fed the same random numbers.
+
+Tolerance: 1e-9 relative over 200 steps in double precision; the arithmetic is the same but for its order, and an error
+of 1e-16 a step would have to grow by 1e7 to reach it.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.linalg import expm
+from scipy.special import expit
+
+import isotherm
+
+N, n, d, STEPS = 60, 12, 5, 200
+rng = np.random.default_rng(7)
+X = rng.standard_normal((N, d))
+Y = np.sign(rng.standard_normal(N))
+THETA0 = 0.3 * rng.standard_normal(d)
+ROWS = rng.integers(0, N, (STEPS + 1, n))
+MASS = np.exp(rng.standard_normal(d) / 2)
+
+
+def log_likelihood(theta, example):
+    return jax.nn.log_sigmoid(example["y"] * (example["x"] @ theta))
+
+
+def log_prior(theta):
+    return -0.5 * jnp.sum(theta**2)
+
+
+POSTERIOR = isotherm.Posterior(log_likelihood, log_prior)
+
+
+def ours(sampler):
+    """θ after each step, and the momentum and random numbers it began with."""
+    data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
+
+    def noisy(theta, rows):
+        return POSTERIOR.noisy(theta, jax.tree.map(lambda a: a[rows], data), population=N)
+
+    keys = jax.random.split(jax.random.key(3), STEPS + 1)
+    theta = jnp.asarray(THETA0)
+    state = sampler.init(keys[0], theta, noisy(theta, ROWS[0]))
+
+    def step(state, inputs):
+        key, rows = inputs
+        state = sampler.step(key, state, noisy(state.position, rows))
+        return state, state.position
+
+    _, positions = jax.lax.scan(step, state, (keys[1:], jnp.asarray(ROWS[:-1])))
+    return np.asarray(positions), state, keys[1:]
+
+
+def normals(keys, rows):
+    return np.stack([np.asarray(jax.random.normal(key, (rows, d), jnp.float64)) for key in keys])
+
+
+def gradients(theta, rows):
+    """∇ log π(x_i | θ) for the rows of a batch."""
+    x, y = X[rows], Y[rows]
+    return (y * expit(-y * (x @ theta)))[:, None] * x
+
+
+def force(theta, rows):
+    return N / n * gradients(theta, rows).sum(0) - theta
+
+
+def covariance(theta, rows):
+    return N**2 / n * np.cov(gradients(theta, rows).T, ddof=1)
+
+
+def assert_same(found, expected):
+    scale = np.abs(expected).max()
+    assert np.isfinite(scale)
+    assert np.ptp(expected, axis=0).min() > 1e-3  # it moved
+    assert np.abs(found - expected).max() <= 1e-9 * scale
+
+
+GENERAL = {"temperature": 0.7, "thermal_mass": 3.0, "mass": MASS}
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("settings", [{}, GENERAL], ids=["unit", "general"])
+@pytest.mark.parametrize("how", [{"expm": "dense"}, {"expm": "taylor"}, {"expm": "lanczos", "rank": d}], ids=str)
+def test_mccadl_is_algorithm_1(settings, how):
+    h, A = 0.15, 2.0
+    found, state, keys = ours(isotherm.mccadl(h, A, **settings, **how))
+    beta, mu = 1 / settings.get("temperature", 1.0), settings.get("thermal_mass", d)
+    m = settings.get("mass", np.ones(d))
+    R = normals(keys, 2)
+
+    theta, xi = THETA0, A
+    # The algorithm's p₀ is a half kick behind ours, which starts where the force is evaluated.
+    p = np.sqrt(m) * np.asarray(state.momentum) + h / 2 * force(theta, ROWS[0])
+    expected = []
+    for t in range(STEPS):
+        sigma = covariance(theta, ROWS[t])
+        p = p + h / 2 * force(theta, ROWS[t])
+        theta = theta + h / 2 * p / m
+        p = np.exp(-xi * h / 2) * p + np.sqrt(A / beta * (1 - np.exp(-xi * h)) / xi) * np.sqrt(m) * R[t, 0]
+        xi = xi + h / 2 / mu * (p @ (p / m) - d / beta)
+        p = expm(-h * h / 2 * beta * sigma @ np.diag(1 / m)) @ p
+        xi = xi + h / 2 / mu * (p @ (p / m) - d / beta)
+        p = np.exp(-xi * h / 2) * p + np.sqrt(A / beta * (1 - np.exp(-xi * h)) / xi) * np.sqrt(m) * R[t, 1]
+        theta = theta + h / 2 * p / m
+        p = p + h / 2 * force(theta, ROWS[t + 1])
+        expected.append(theta)
+    assert_same(found, np.stack(expected))
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("settings", [{}, GENERAL], ids=["unit", "general"])
+@pytest.mark.parametrize("average", ["none", "full", "diagonal"])
+def test_sgnht_and_ccadl(settings, average):
+    """CCAdL is SGNHT with −(h²/2)β Ŝ M⁻¹p in the kick."""
+    h, A = 0.05, 2.0
+    none = average == "none"
+    sampler = isotherm.sgnht(h, A, **settings) if none else isotherm.ccadl(h, A, covariance=average, **settings)
+    found, state, keys = ours(sampler)
+    beta, mu = 1 / settings.get("temperature", 1.0), settings.get("thermal_mass", d)
+    m = settings.get("mass", np.ones(d))
+    R = normals(keys, 1)[:, 0]
+
+    theta, xi, p = THETA0, A, np.sqrt(m) * np.asarray(state.momentum)
+    S = np.zeros((d, d))
+    expected = []
+    for t in range(STEPS):
+        V = covariance(theta, ROWS[t])
+        S = (1 - 1 / (t + 1)) * S + (np.diag(np.diag(V)) if average == "diagonal" else V) / (t + 1)
+        damping = 0 if none else h**2 / 2 * beta * S @ (p / m)
+        p = p + h * force(theta, ROWS[t]) - h * xi * p - damping + np.sqrt(2 * h * A / beta) * np.sqrt(m) * R[t]
+        theta = theta + h * p / m
+        xi = xi + h / mu * (p @ (p / m) - d / beta)
+        expected.append(theta)
+    assert_same(found, np.stack(expected))
+
+
+@pytest.mark.usefixtures("float64")
+def test_sgnht_in_the_symmetric_splitting():
+    h, A, T, mu = 0.1, 2.0, 0.7, 3.0
+    found, state, keys = ours(isotherm.sgnht(h, A, scheme="BADODAB", **GENERAL))
+    R = normals(keys, 1)[:, 0]
+    theta, xi = THETA0, A
+    p = np.sqrt(MASS) * np.asarray(state.momentum) + h / 2 * force(theta, ROWS[0])
+    expected = []
+    for t in range(STEPS):
+        p = p + h / 2 * force(theta, ROWS[t])
+        theta = theta + h / 2 * p / MASS
+        xi = xi + h / 2 / mu * (p @ (p / MASS) - d * T)
+        p = np.exp(-xi * h) * p + np.sqrt(A * T * (1 - np.exp(-2 * xi * h)) / xi) * np.sqrt(MASS) * R[t]
+        xi = xi + h / 2 / mu * (p @ (p / MASS) - d * T)
+        theta = theta + h / 2 * p / MASS
+        p = p + h / 2 * force(theta, ROWS[t + 1])
+        expected.append(theta)
+    assert_same(found, np.stack(expected))
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("estimate", [0.0, 1.5])
+@pytest.mark.parametrize(("T", "m"), [(1.0, np.ones(d)), (0.7, MASS)], ids=["unit", "general"])
+def test_sghmc(estimate, T, m):
+    h, A = 0.1, 2.0
+    found, state, keys = ours(isotherm.sghmc(h, A, temperature=T, mass=m, noise_estimate=estimate))
+    R = normals(keys, 1)[:, 0]
+    theta, p = THETA0, np.sqrt(m) * np.asarray(state.momentum)
+    expected = []
+    for t in range(STEPS):
+        p = p + h * force(theta, ROWS[t]) - h * A * p + np.sqrt(2 * h * (A - estimate) * T) * np.sqrt(m) * R[t]
+        theta = theta + h * p / m
+        expected.append(theta)
+    assert_same(found, np.stack(expected))
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("modified", [False, True])
+@pytest.mark.parametrize(("T", "m"), [(1.0, np.ones(d)), (0.7, MASS)], ids=["unit", "general"])
+def test_sgld_and_msgld(modified, T, m):
+    """Also a step size that decreases with the step index."""
+
+    def schedule(step):
+        return 0.01 * (1.0 + jnp.asarray(step, float)) ** -0.3
+
+    build = isotherm.msgld if modified else isotherm.sgld
+    found, _, keys = ours(build(schedule, temperature=T, mass=m))
+    R = normals(keys, 1)[:, 0]
+    theta = THETA0
+    expected = []
+    for t in range(STEPS):
+        eta = float(schedule(t))
+        W = np.diag(1 / np.sqrt(m))
+        C = np.eye(d) - eta / T / 4 * W @ covariance(theta, ROWS[t]) @ W if modified else np.eye(d)
+        theta = theta + eta * force(theta, ROWS[t]) / m + np.sqrt(2 * eta * T) * W @ C @ R[t]
+        expected.append(theta)
+    assert_same(found, np.stack(expected))

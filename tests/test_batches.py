@@ -1,0 +1,58 @@
+"""Batches are uniform, and without replacement when they say so."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from isotherm.batches import Batches
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [Batches(23, 5), Batches(23, 5, replace=False), Batches(23, 15, replace=False), Batches(23, 40)],
+    ids=str,
+)
+def test_every_row_and_every_pair_is_as_likely(batches):
+    """χ² of row counts, and the share of batches holding a given pair, within five standard errors over 4,000 draws."""
+    draws = 4000
+    rows = np.asarray(jax.vmap(batches.rows)(jax.random.split(jax.random.key(1), draws)))
+    assert rows.min() >= 0
+    assert rows.max() < 23
+    held = np.stack([np.bincount(r, minlength=23) for r in rows])
+    expected = draws * batches.size / 23
+    chi2 = ((held.sum(0) - expected) ** 2 / expected).sum()
+    assert chi2 < 22 + 5 * np.sqrt(44)
+    N, n = 23, batches.size
+    both = n * (n - 1) / (N * N if batches.replace else N * (N - 1))  # E[count_i count_j], i ≠ j
+    product = held[:, 3] * held[:, 17]
+    assert abs(product.mean() - both) < 5 * product.std() / np.sqrt(draws)
+    if not batches.replace:
+        assert held.max() == 1
+
+
+def test_few_out_of_many_are_distinct():
+    rows = jax.vmap(Batches(300, 70, replace=False).rows)(jax.random.split(jax.random.key(2), 200))
+    assert all(len(set(r)) == 70 for r in np.asarray(rows).tolist())
+
+
+def test_everything_without_replacement_is_the_data_itself():
+    data = {"x": jnp.arange(5)}
+    assert Batches(5, 5, replace=False).take(jax.random.key(0), data) is data
+
+
+def test_rows_of_every_array_go_together():
+    data = {"x": jnp.arange(50), "y": (2.0 * jnp.arange(50.0)[:, None] * jnp.ones((1, 3)))}
+    batch = Batches(50, 8).take(jax.random.key(3), data)
+    np.testing.assert_array_equal(batch["y"], 2.0 * np.asarray(batch["x"], np.float32)[:, None] * np.ones((1, 3)))
+
+
+def test_refused():
+    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        Batches(10, 0)
+    with pytest.raises(TypeError, match=r"batch_size must be an integer, got 2\.5"):
+        Batches(10, 2.5)
+    with pytest.raises(
+        ValueError, match="at most the number of examples, 10, when drawing without replacement, got 11"
+    ):
+        Batches(10, 11, replace=False)

@@ -1,0 +1,140 @@
+"""Force and covariance against explicit per-example gradients; what the compiled step does and does not hold."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import isotherm
+
+N, n = 40, 9
+RNG = np.random.default_rng(0)
+
+
+def logistic():
+    data = {"x": RNG.standard_normal((n, 4)), "y": np.sign(RNG.standard_normal(n))}
+    return lambda w, e: jax.nn.log_sigmoid(e["y"] * (e["x"] @ w)), RNG.standard_normal(4), data
+
+
+def softmax():
+    data = {"x": RNG.standard_normal((n, 4)), "y": RNG.integers(0, 3, n)}
+    return lambda W, e: jax.nn.log_softmax(W @ e["x"])[e["y"]], RNG.standard_normal((3, 4)), data
+
+
+def network():
+    data = (RNG.standard_normal((n, 4)), RNG.integers(0, 3, n))
+    params = {"in": (RNG.standard_normal((5, 4)), RNG.standard_normal(5)), "out": RNG.standard_normal((3, 5))}
+
+    def log_likelihood(params, example):
+        W, b = params["in"]
+        x, y = example
+        return jax.nn.log_softmax(params["out"] @ jnp.tanh(W @ x + b))[y]
+
+    return log_likelihood, params, data
+
+
+def log_prior(params):
+    return -0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params))
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("replace", [True, False])
+@pytest.mark.parametrize("model", [logistic, softmax, network])
+def test_force_and_covariance_are_those_of_per_example_gradients(model, replace):
+    log_likelihood, params, batch = model()
+    params, batch = jax.tree.map(jnp.asarray, (params, batch))
+    theta, unravel = ravel_pytree(params)
+    found = isotherm.Posterior(log_likelihood, log_prior).noisy(
+        theta, batch, population=N, replace=replace, unravel=unravel
+    )
+    rows = [jax.tree.map(lambda a, i=i: a[i], batch) for i in range(n)]
+    g = np.stack([ravel_pytree(jax.grad(log_likelihood)(params, row))[0] for row in rows])
+    force = N / n * g.sum(0) - np.asarray(theta)
+    S = (N**2 / n if replace else N * (N - n) / n) * np.cov(g.T, ddof=1)
+    scale = np.abs(S).max()
+    v = RNG.standard_normal(theta.size)
+    np.testing.assert_allclose(found.force, force, rtol=1e-10, atol=1e-10 * np.abs(force).max())
+    np.testing.assert_allclose(found.covariance.matvec(jnp.asarray(v)), S @ v, rtol=1e-10, atol=1e-10 * scale)
+    np.testing.assert_allclose(found.covariance.dense(), S, rtol=1e-10, atol=1e-10 * scale)
+    np.testing.assert_allclose(found.covariance.diagonal(), np.diag(S), rtol=1e-10, atol=1e-10 * scale)
+    np.testing.assert_allclose(found.covariance.trace(), np.trace(S), rtol=1e-10)
+    w = np.exp(RNG.standard_normal(theta.size))
+    white = found.covariance.whitened(jnp.asarray(w))
+    np.testing.assert_allclose(white.matvec(jnp.asarray(v)), w * (S @ (w * v)), rtol=1e-10, atol=1e-10 * scale)
+    np.testing.assert_allclose(white.dense(), w[:, None] * S * w, rtol=1e-10, atol=1e-10 * scale)
+
+
+@pytest.mark.usefixtures("float64")
+def test_the_whole_data_without_replacement_has_no_noise():
+    log_likelihood, params, batch = logistic()
+    posterior = isotherm.Posterior(log_likelihood, log_prior)
+    found = posterior.noisy(jnp.asarray(params), batch, population=n, replace=False)
+    assert np.abs(found.covariance.dense()).max() == 0
+
+
+def test_one_example_has_no_covariance():
+    log_likelihood, _, batch = logistic()
+    one = jax.tree.map(lambda a: jnp.asarray(a[:1], jnp.float32), batch)
+    found = isotherm.Posterior(log_likelihood, log_prior).noisy(jnp.zeros(4), one, population=N)
+    assert np.isfinite(found.force).all()
+    with pytest.raises(ValueError, match="batch_size must be at least 2 to estimate a covariance, got 1"):
+        found.covariance  # noqa: B018
+
+
+HIDDEN, FEATURES, CLASSES, BATCH = 37, 11, 3, 19
+
+
+def compiled_step(sampler):
+    """The compiled text of one step on a small network, and its number of parameters."""
+
+    def log_likelihood(params, example):
+        return jax.nn.log_softmax(params["out"] @ jnp.tanh(params["in"] @ example["x"]))[example["y"]]
+
+    posterior = isotherm.Posterior(log_likelihood, log_prior)
+    theta, unravel = ravel_pytree({"in": jnp.ones((HIDDEN, FEATURES)), "out": jnp.ones((CLASSES, HIDDEN))})
+    batch = {"x": jnp.ones((BATCH, FEATURES)), "y": jnp.zeros(BATCH, int)}
+
+    def noisy(theta):
+        return posterior.noisy(theta, batch, population=1000, unravel=unravel)
+
+    def step(key, state, batch):
+        return sampler.step(key, state, posterior.noisy(state.position, batch, population=1000, unravel=unravel))
+
+    state = sampler.init(jax.random.key(0), theta, noisy(theta))
+    return jax.jit(step).lower(jax.random.key(0), state, batch).compile().as_text(), theta.size
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        isotherm.mccadl(0.1),
+        isotherm.mccadl(0.1, expm="dense"),
+        isotherm.ccadl(0.1),
+        isotherm.ccadl(0.1, covariance="diagonal"),
+        isotherm.sgnht(0.1),
+        isotherm.sghmc(0.1),
+        isotherm.sgld(0.1),
+        isotherm.msgld(0.1),
+    ],
+    ids=lambda sampler: type(sampler).__name__,
+)
+def test_a_step_evaluates_the_log_likelihood_once(sampler):
+    """The network's only tanh over the batch stands once in the compiled step, whatever is asked of the covariance."""
+    text, _ = compiled_step(sampler)
+    assert len(re.findall(r"= f32\[[\d,]*\]\S* tanh\(", text)) == 1
+
+
+def test_matrix_free_means_no_array_of_that_size():
+    """No n×d and no d×d array in the compiled mCCAdL step; the same look at the dense one finds them."""
+    text, d = compiled_step(isotherm.mccadl(0.1, expm="lanczos"))
+    assert largest(text) < BATCH * d
+    text, d = compiled_step(isotherm.mccadl(0.1, expm="dense"))
+    assert largest(text) >= d * d > BATCH * d
+
+
+def largest(text):
+    shapes = re.findall(r"\b[a-z]+\d*\[([\d,]+)\]", text)
+    return max(int(np.prod([int(k) for k in shape.split(",")])) for shape in shapes)
