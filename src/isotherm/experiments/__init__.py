@@ -1,0 +1,1 @@
+"""The paper, reproduced: one file a figure or table, settings as data."""

@@ -1,0 +1,101 @@
+"""How good a classifier's draws are: losses and errors on a test set, of the posterior mean and of the predictive."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from isotherm import diagnostics
+from isotherm.experiments import curves
+from isotherm.experiments.laplace import laplace
+from isotherm.experiments.settings import Materials
+
+METRICS = (
+    "expected_log_loss",
+    "posterior_mean_log_loss",
+    "posterior_mean_error",
+    "predictive_log_loss",
+    "predictive_error",
+    "calibration_error",
+)
+BLOCK = 50  # draws predicted at once
+MOST_DRAWS = 400  # draws that losses are averaged over, evenly spaced: their spread is far below that of the seeds
+MOST_MOMENTS = 2000  # parameters up to which a cell keeps its mean, for distances to a reference
+
+
+def measure(
+    draws: Any, materials: Materials, burn_in: float, usable: bool
+) -> tuple[dict[str, float], dict[str, list[float]], dict[str, Any]]:
+    """The paper's metrics and the predictive ones; the posterior mean's along the way; the moments of the draws."""
+    if not usable:
+        nothing: list[float] = []
+        return dict.fromkeys(METRICS, float("nan")), {"draws": nothing, "log_likelihood": [], "error": []}, {}
+    model, test = materials.model, materials.test
+    assert test is not None
+    labels = np.asarray(model.class_index(test["y"]))
+    x = jnp.asarray(test["x"])
+    windows = curves.windows(jax.tree.leaves(draws)[0].shape[0], burn_in)
+    along = [_of_mean(model, mean, x, labels) for mean in _means(draws, windows)]
+    kept = jax.tree.map(lambda array: array[windows[-1].first :], draws)
+    metrics = dict(zip(METRICS, (0.0, *along[-1]), strict=False)) | predictive(model, kept, x, labels)
+    found = {
+        "draws": [float(window.last) for window in windows],
+        "log_likelihood": [-loss for loss, _ in along],
+        "error": [error for _, error in along],
+    }
+    return metrics, found, moments(materials, kept)
+
+
+def predictive(model: Any, draws: Any, x: Any, labels: np.ndarray) -> dict[str, float]:
+    """Losses averaged over draws, and of probabilities averaged over draws."""
+    count = jax.tree.leaves(draws)[0].shape[0]
+    chosen = np.unique(np.linspace(0, count - 1, min(count, MOST_DRAWS)).round().astype(int))
+    losses, averages, sizes = [], [], []
+    for first in range(0, len(chosen), BLOCK):
+        block = jax.tree.map(lambda array, f=first: jnp.asarray(array[chosen[f : f + BLOCK]]), draws)
+        log_p = np.minimum(_predict_many(model, block, x), 0)
+        losses.append(diagnostics.log_losses(log_p, labels))
+        averages.append(diagnostics.average(log_p))
+        sizes.append(len(log_p))
+    weighted = [average + np.log(size / len(chosen)) for average, size in zip(averages, sizes, strict=True)]
+    log_p = np.minimum(np.logaddexp.reduce(weighted, axis=0), 0)
+    return {
+        "expected_log_loss": float(np.concatenate(losses).mean()),
+        "predictive_log_loss": diagnostics.log_loss(log_p, labels),
+        "predictive_error": diagnostics.error(log_p, labels),
+        "calibration_error": diagnostics.expected_calibration_error(np.exp(log_p), labels),
+    }
+
+
+def moments(materials: Materials, draws: Any) -> dict[str, Any]:
+    """The mean and tr(H C), for a comparison with a reference later; only where θ is one vector of moderate size."""
+    if not isinstance(draws, np.ndarray) or draws.shape[1] > MOST_MOMENTS:
+        return {}
+    values = draws.astype(np.float64)
+    mean = values.mean(axis=0)
+    covariance = (values - mean).T @ (values - mean) / len(values)
+    hessian = laplace(materials).precision
+    return {"mean": mean.tolist(), "hessian_covariance_trace": float(np.sum(hessian * covariance))}
+
+
+def _means(draws: Any, windows: list[curves.Window]) -> Any:
+    leaves, structure = jax.tree.flatten(draws)
+    for parts in zip(*(curves.means(leaf, windows) for leaf in leaves), strict=True):
+        yield jax.tree.unflatten(structure, [p.astype(leaf.dtype) for p, leaf in zip(parts, leaves, strict=True)])
+
+
+def _of_mean(model: Any, mean: Any, x: Any, labels: np.ndarray) -> tuple[float, float]:
+    log_p = np.minimum(_predict(model, mean, x), 0)
+    return diagnostics.log_loss(log_p, labels), diagnostics.error(log_p, labels)
+
+
+@partial(jax.jit, static_argnames="model")
+def _predict(model: Any, params: Any, x: Any) -> Any:
+    return model.predict(params, x)
+
+
+@partial(jax.jit, static_argnames="model")
+def _predict_many(model: Any, params: Any, x: Any) -> Any:
+    return jax.lax.map(lambda one: model.predict(one, x), params)

@@ -1,0 +1,110 @@
+"""Figures, in one style that reads in grey: a method has a colour and a marker, a friction a line style."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COLOURS = {"sghmc": "#E69F00", "sgnht": "#56B4E9", "ccadl": "#CC79A7", "mccadl": "#0072B2", "eccadl": "#000000"}
+MARKERS = {"sghmc": "s", "sgnht": "^", "ccadl": "v", "mccadl": "o", "eccadl": "D"}
+DASHES = {1.0: "-", 10.0: "--"}
+STYLE: Any = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.5,
+    "legend.frameon": False,
+    "figure.dpi": 120,
+    "savefig.dpi": 200,
+    "pdf.fonttype": 42,
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve; `method` and `friction` choose how it looks, `spread` is half the height of a band around it."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    method: str = ""
+    friction: float = 1.0
+    spread: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes: its title, curves, a horizontal line (label, y) and words such as which methods diverged."""
+
+    title: str
+    lines: Sequence[Line]
+    level: tuple[str, float] | None = None
+    note: str = ""
+    limits: tuple[float, float] | None = None
+
+
+def draw(
+    rows: Sequence[Sequence[Panel]], xlabel: str, ylabel: str, xscale: str = "linear", yscale: str = "linear"
+) -> Any:
+    """A figure of rows of panels with one legend above; a row shares its vertical axis."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE):
+        columns = max(len(row) for row in rows)
+        figure = Figure(figsize=(3.3 * columns + 0.4, 2.7 * len(rows) + 0.7), layout="constrained")
+        axes = figure.subplots(len(rows), columns, squeeze=False, sharey="row")
+        for row, panels in zip(axes, rows, strict=True):
+            for place, panel in zip(row, panels, strict=False):
+                _panel(place, panel, xscale, yscale)
+            row[0].set_ylabel(ylabel)
+            for empty in row[len(panels) :]:
+                empty.set_visible(False)
+        for place in axes[-1]:
+            place.set_xlabel(xlabel)
+        _legend(figure, axes)
+    return figure
+
+
+def _panel(axes: Any, panel: Panel, xscale: str, yscale: str) -> None:
+    for line in panel.lines:
+        look = {
+            "color": COLOURS.get(line.method),
+            "marker": MARKERS.get(line.method, "."),
+            "linestyle": DASHES.get(line.friction, ":"),
+            "markevery": max(1, math.ceil(len(line.x) / 8)),
+        }
+        axes.plot(line.x, line.y, label=line.label, **look)
+        if line.spread is not None:
+            low = [y - s for y, s in zip(line.y, line.spread, strict=True)]
+            high = [y + s for y, s in zip(line.y, line.spread, strict=True)]
+            axes.fill_between(line.x, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    if panel.level is not None:
+        axes.axhline(panel.level[1], color="0.4", linewidth=1, linestyle=":", label=panel.level[0])
+    axes.set(title=panel.title, xscale=xscale, yscale=yscale)
+    if panel.limits is not None:
+        axes.set_ylim(*panel.limits)
+    if panel.note:
+        axes.text(0.98, 0.98, panel.note, transform=axes.transAxes, ha="right", va="top", fontsize=7, color="0.3")
+
+
+def _legend(figure: Any, axes: Any) -> None:
+    """Each label once, whichever panels it occurs in."""
+    found: dict[str, Any] = {}
+    for place in axes.flat:
+        found |= {label: handle for handle, label in zip(*place.get_legend_handles_labels(), strict=True)}
+    if found:
+        figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=min(6, len(found)), fontsize=8)
+
+
+def save(figure: Any, path: Path) -> Path:
+    """Write the figure as `path` says (.png, .pdf, .svg), making its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    return path
