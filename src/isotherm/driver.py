@@ -107,6 +107,8 @@ def sample(
         `posterior_variance` over all steps after burn-in, and attributes saying how it was made. Ctrl-C returns what
         there is so far, with the attribute `interrupted` set.
     """
+    if isinstance(sampler, type) or not isinstance(sampler, Sampler):
+        raise TypeError(f"sampler must be a sampler such as isotherm.mccadl(step_size=1e-3), got {sampler!r}")
     chains = arguments.integer("chains", chains, 1)
     key = jax.random.key(arguments.integer("seed", seed, 0))
     what = problem(posterior, data, init, chains, jax.random.fold_in(key, 2**31))

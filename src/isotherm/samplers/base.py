@@ -7,7 +7,7 @@ as a statistic of the run.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from isotherm.types import Number, RandomKey, Scalar, Vector
 STATIC = {"static": True}  # marks a field that is part of the program rather than of its data
 
 
+@runtime_checkable
 class Sampler(Protocol):
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> Any: ...
     def step(self, key: RandomKey, state: Any, noisy: Noisy) -> Any: ...

@@ -1,0 +1,187 @@
+"""What every sampler must be, whatever it computes. A new sampler is one more line in BUILDERS."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import isotherm
+from isotherm.driver import observed
+
+BUILDERS = {
+    "mccadl": isotherm.mccadl,
+    "mccadl-taylor": lambda h, **k: isotherm.mccadl(h, expm="taylor", **k),
+    "mccadl-dense": lambda h, **k: isotherm.mccadl(h, expm="dense", **k),
+    "ccadl": isotherm.ccadl,
+    "ccadl-diagonal": lambda h, **k: isotherm.ccadl(h, covariance="diagonal", **k),
+    "sgnht": isotherm.sgnht,
+    "sgnht-symmetric": lambda h, **k: isotherm.sgnht(h, scheme="BADODAB", **k),
+    "sghmc": isotherm.sghmc,
+    "sgld": isotherm.sgld,
+    "msgld": isotherm.msgld,
+}
+d = 4
+POSTERIOR = isotherm.Posterior(
+    lambda theta, x: -0.5 * jnp.sum((theta - x) ** 2), lambda theta: -0.5 * jnp.sum(theta**2)
+)
+
+
+@pytest.fixture(params=BUILDERS, name="build")
+def _build(request):
+    return BUILDERS[request.param]
+
+
+def evaluate(theta, seed=0):
+    rng = np.random.default_rng(seed)
+    return POSTERIOR.noisy(theta, jnp.asarray(rng.standard_normal((8, d)), theta.dtype), population=20)
+
+
+def step(sampler, key, state):
+    return sampler.step(key, state, evaluate(state.position))
+
+
+def begin(sampler, dtype=jnp.float32):
+    theta = jnp.linspace(-1, 1, d, dtype=dtype)
+    return sampler.init(jax.random.key(1), theta, evaluate(theta))
+
+
+def assert_close(left, right, rtol=2e-5):
+    for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_structure_shapes_and_dtypes_are_kept(build, dtype):
+    with jax.enable_x64(dtype == "float64"):
+        sampler = build(0.05)
+        state = begin(sampler, dtype)
+        after = step(sampler, jax.random.key(2), state)
+        assert jax.tree.map(lambda x: (x.shape, x.dtype), after) == jax.tree.map(lambda x: (x.shape, x.dtype), state)
+        assert after.position.dtype == dtype
+        assert not np.array_equal(after.position, state.position)
+
+
+def test_jit_equals_eager_and_same_key_same_result(build):
+    sampler = build(0.05)
+    state = begin(sampler)
+    key = jax.random.key(3)
+    eager = step(sampler, key, state)
+    compiled = jax.jit(step)(sampler, key, state)
+    assert_close(eager, compiled)
+    assert_close(eager, step(sampler, key, state), rtol=0)
+    assert not np.allclose(step(sampler, jax.random.key(4), state).position, eager.position)
+
+
+def test_vectorised_chains_equal_looped_ones(build):
+    sampler = build(0.05)
+    keys = jax.random.split(jax.random.key(5), 3)
+    states = jax.vmap(lambda key: sampler.init(key, jnp.ones(d), evaluate(jnp.ones(d))))(keys)
+    together = jax.vmap(lambda key, state: step(sampler, key, state))(keys, states)
+    alone = [step(sampler, key, jax.tree.map(lambda x, i=i: x[i], states)) for i, key in enumerate(keys)]
+    assert_close(together, jax.tree.map(lambda *x: jnp.stack(x), *alone))
+
+
+def test_a_pytree_whose_numbers_are_leaves(build):
+    """Changing a number recompiles nothing."""
+    traces = []
+
+    @jax.jit
+    def compiled(sampler, key, state):
+        traces.append(sampler)
+        return step(sampler, key, state)
+
+    for h in (0.01, 0.02, 0.03):
+        compiled(build(h), jax.random.key(0), begin(build(0.05)))
+    assert len(traces) == 1
+
+
+def test_a_schedule_is_a_step_size_that_changes(build):
+    sizes = jnp.array([0.05, 0.01])
+    scheduled, fixed, smaller = build(lambda t: sizes[t]), build(0.05), build(0.01)
+    state = begin(fixed)
+    keys = jax.random.split(jax.random.key(6))
+    first = step(scheduled, keys[0], state)
+    assert_close(first, step(fixed, keys[0], state))
+    assert_close(step(scheduled, keys[1], first), step(smaller, keys[1], first))
+
+
+def test_mass_and_temperature_scale_the_problem(build):
+    """With M = mI, step √m·h (m·h without momentum) and friction A/√m the path is the same: θ depends on h²/m alone."""
+    m, h = 4.0, 0.05
+    overdamped = not hasattr(build(h), "friction")
+    light = build(h) if overdamped else build(h, friction=2.0)
+    heavy = build(h * m, mass=m) if overdamped else build(h * 2.0, friction=1.0, mass=np.full(d, m))
+    if not overdamped:  # ξ is a rate too: it scales like A if μ does like m
+        light, heavy = (dataclasses.replace(s, thermal_mass=mu) for s, mu in ((light, 1.0), (heavy, m)))
+    a, b = begin(light), begin(heavy)
+    for key in jax.random.split(jax.random.key(7), 3):
+        a, b = step(light, key, a), step(heavy, key, b)
+    np.testing.assert_allclose(a.position, b.position, rtol=1e-4, atol=1e-5)
+
+
+def test_a_mass_shaped_like_the_parameters_or_flat(build):
+    flat = np.array([1.0, 2.0, 3.0, 4.0])
+    tree = {"a": flat[:1], "b": flat[1:].reshape(3, 1)}
+    key = jax.random.key(8)
+    assert_close(
+        step(build(0.05, mass=flat), key, begin(build(0.05))), step(build(0.05, mass=tree), key, begin(build(0.05)))
+    )
+    with pytest.raises(ValueError, match="mass has 3 entries but there are 4 parameters; give a number, a vector"):
+        step(build(0.05, mass=np.ones(3)), key, begin(build(0.05)))
+
+
+def test_statistics_are_floating_scalars_by_name(build):
+    states = jax.tree.map(lambda x: x[None], begin(build(0.05)))
+    names = set(observed(states))
+    assert "position" in names
+    if hasattr(build(0.05), "friction"):
+        assert {"kinetic_temperature", "friction", "expm_error"} <= names
+
+
+BAD = {
+    "step_size": [(0.0, "positive, got 0.0"), (-0.1, "positive, got -0.1"), (np.nan, "finite"), (np.inf, "finite")],
+    "temperature": [(0, "positive, got 0"), (-1.0, "positive"), (np.inf, "finite")],
+    "mass": [(0.0, "positive"), (-1.0, "positive"), (np.array([1.0, 0.0]), "got 0.0 at entry 1"), (np.nan, "finite")],
+    "friction": [(-1.0, "not be negative, got -1.0"), (np.nan, "finite")],
+    "thermal_mass": [(0.0, "positive, got 0.0"), (-2, "positive"), (np.inf, "finite")],
+}
+
+
+@pytest.mark.parametrize(("name", "value", "message"), [(k, v, m) for k, cases in BAD.items() for v, m in cases])
+def test_bad_numbers_are_refused_by_name(build, name, value, message):
+    if name not in {field.name for field in dataclasses.fields(build(0.1))}:
+        pytest.skip(f"has no {name}")
+    if name == "thermal_mass" and type(build(0.1)).__name__ == "SGHMC":
+        pytest.skip("has no thermostat")
+    arguments = {"step_size": 0.1} | {name: value}
+    with pytest.raises(ValueError, match=f"^{name} must .*{message}"):
+        build(arguments.pop("step_size"), **arguments)
+
+
+def test_zero_friction_is_zero_friction(build):
+    if not hasattr(build(0.1), "friction"):
+        pytest.skip("has no friction")
+    assert begin(build(0.1, friction=0.0)).friction == 0
+    assert np.isfinite(step(build(0.1, friction=0), jax.random.key(0), begin(build(0.1, friction=0))).position).all()
+
+
+def test_words_that_are_not_numbers(build):
+    with pytest.raises(TypeError, match="step_size must be a number, got 'fast'"):
+        build("fast")
+    with pytest.raises(ValueError, match=r"step_size\(0\) must be positive, got -1.0"):
+        build(lambda step: -1.0)
+
+
+def test_words_that_are_not_options():
+    with pytest.raises(ValueError, match="expm must be one of 'lanczos', 'taylor', 'dense', got 'pade'"):
+        isotherm.mccadl(0.1, expm="pade")
+    with pytest.raises(ValueError, match="rank must be at least 1, got 0"):
+        isotherm.mccadl(0.1, rank=0)
+    with pytest.raises(ValueError, match="covariance must be one of 'full', 'diagonal', got 'sparse'"):
+        isotherm.ccadl(0.1, covariance="sparse")
+    with pytest.raises(ValueError, match=r"noise_estimate must not exceed friction, got 2\.0 and 1\.0"):
+        isotherm.sghmc(0.1, 1.0, noise_estimate=2.0)
+    with pytest.raises(ValueError, match="unknown letter 'C'"):
+        isotherm.sgnht(0.1, scheme="BACODAB")

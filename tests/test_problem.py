@@ -1,0 +1,134 @@
+"""Bad input gets clear words before anything is compiled."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import isotherm
+
+X = np.linspace(0, 1, 12, dtype=np.float32).reshape(6, 2)
+Y = np.ones(6, np.float32)
+DATA = {"x": X, "y": Y}
+ZEROS = np.zeros(2, np.float32)
+
+
+def log_likelihood(theta, example):
+    return -0.5 * (example["y"] - example["x"] @ theta) ** 2
+
+
+def log_prior(theta):
+    return -0.5 * jnp.sum(theta**2)
+
+
+POSTERIOR = isotherm.Posterior(log_likelihood, log_prior)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_compiled(monkeypatch):
+    def compiled(*_, **__):
+        raise AssertionError("work was begun")
+
+    monkeypatch.setattr("isotherm.driver.start", compiled)
+    monkeypatch.setattr("isotherm.driver.advance", compiled)
+
+
+def sample(posterior=POSTERIOR, sampler=None, data=DATA, init=ZEROS, **settings):
+    settings = {"batch_size": 3, "steps": 100} | settings
+    return isotherm.sample(posterior, sampler or isotherm.sgld(0.1), data, init, progress=False, **settings)
+
+
+def with_entry(array, index, value):
+    array = array.copy()
+    array[index] = value
+    return array
+
+
+SETTINGS = [
+    ({"steps": None}, ValueError, "give one of steps and passes, got steps=None and passes=None"),
+    ({"passes": 3}, ValueError, "give one of steps and passes, got steps=100 and passes=3"),
+    ({"steps": 0}, ValueError, "steps must be at least 1, got 0"),
+    ({"steps": 10.5}, TypeError, r"steps must be an integer, got 10\.5"),
+    ({"steps": None, "passes": -1.0}, ValueError, r"passes must be positive, got -1\.0"),
+    ({"burn_in": 1.0}, ValueError, r"burn_in must be a fraction .* at least 0 and less than 1, got 1\.0"),
+    ({"burn_in": -0.1}, ValueError, r"burn_in must be a fraction .*, got -0\.1"),
+    ({"burn_in": np.nan}, ValueError, "burn_in must be finite"),
+    ({"batch_size": 0}, ValueError, "batch_size must be at least 1, got 0"),
+    ({"batch_size": 7, "replace": False}, ValueError, "batch_size must be at most the number of examples, 6, .* got 7"),
+    ({"thin": 0}, ValueError, "thin must be at least 1, got 0"),
+    ({"thin": 81}, ValueError, "thin=81 keeps no draw of the 80 steps after burn-in; lower thin"),
+    ({"chains": 0}, ValueError, "chains must be at least 1, got 0"),
+    ({"seed": -1}, ValueError, "seed must be at least 0, got -1"),
+    ({"seed": "today"}, TypeError, "seed must be an integer, got 'today'"),
+]
+
+
+@pytest.mark.parametrize(("settings", "error", "message"), SETTINGS, ids=[str(s[0]) for s in SETTINGS])
+def test_settings(settings, error, message):
+    with pytest.raises(error, match=message):
+        sample(**settings)
+
+
+ARRAYS = [
+    ({"x": X, "y": Y[:5]}, ValueError, r"same number of rows, but data\['x'\] has 6, data\['y'\] has 5"),
+    ({"x": with_entry(X, (4, 1), np.nan), "y": Y}, ValueError, r"data\['x'\] must be finite, got nan in row 4"),
+    ({"x": X, "y": with_entry(Y, 2, -np.inf)}, ValueError, r"data\['y'\] must be finite, got -inf in row 2"),
+    ({"x": X, "y": np.array(list("abcdef"))}, TypeError, r"data\['y'\] must hold numbers, got dtype <U1"),
+    ({"x": X, "y": np.float32(1)}, ValueError, r"data\['y'\] must have one row an example, got the scalar 1"),
+    ({"x": X[:0], "y": Y[:0]}, ValueError, "data must hold at least one row"),
+    ({}, ValueError, "data holds no array"),
+]
+
+
+@pytest.mark.parametrize(("data", "error", "message"), ARRAYS, ids=[m for *_, m in ARRAYS])
+def test_data(data, error, message):
+    with pytest.raises(error, match=message):
+        sample(data=data)
+
+
+INITS = [
+    (np.zeros(2, int), TypeError, "init must be a floating array, got dtype int64; .* write 0.0 rather than 0"),
+    ({"w": [0, 0]}, TypeError, r"init\['w'\]\[0\] must be a floating array"),
+    (np.array([0, np.nan], np.float32), ValueError, "init must be finite, got nan in entry 1"),
+    (np.zeros(3, np.float32), ValueError, r"log_likelihood does not fit: init has an array of shape \(3,\) and one "
+        r"example has \['x'\] of shape \(2,\), \['y'\] of shape \(\)"),
+    ({}, ValueError, "init holds no array"),
+    (None, ValueError, "init holds no array"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("init", "error", "message"), INITS, ids=[m for *_, m in INITS])
+def test_init(init, error, message):
+    with pytest.raises(error, match=message):
+        sample(init=init)
+
+
+def test_functions():
+    with pytest.raises(TypeError, match=r"log_likelihood must be a function \(params, example\) -> scalar, got 3"):
+        isotherm.Posterior(3, log_prior)
+    with pytest.raises(TypeError, match=r"log_prior must be a function"):
+        isotherm.Posterior(log_likelihood, None)
+    with pytest.raises(TypeError, match=r"posterior must be an isotherm\.Posterior, got function"):
+        sample(posterior=log_likelihood)
+    vector = isotherm.Posterior(lambda t, e: e["x"] * t, log_prior)
+    with pytest.raises(ValueError, match=r"log_likelihood must return a scalar for one example, got .* \(2,\); sum"):
+        sample(posterior=vector)
+    with pytest.raises(ValueError, match=r"log_prior must return a scalar, got .* \(2,\); sum over what is left"):
+        sample(posterior=isotherm.Posterior(log_likelihood, lambda theta: -(theta**2)))
+    with pytest.raises(TypeError, match="log_likelihood must return a floating number, got dtype int32"):
+        sample(posterior=isotherm.Posterior(lambda t, e: jnp.zeros((), jnp.int32), log_prior))
+
+
+def test_a_sampler_is_a_sampler():
+    with pytest.raises(TypeError, match=r"sampler must be a sampler such as isotherm.mccadl\(step_size=1e-3\), got"):
+        sample(sampler=isotherm.mccadl)
+    with pytest.raises(TypeError, match=r"sampler must be a sampler .*, got 'mccadl'"):
+        sample(sampler="mccadl")
+
+
+def test_integers_stay_in_the_data():
+    """Integer and boolean data are as good as any."""
+    with pytest.raises(AssertionError, match="work was begun"):
+        sample(data={"x": X, "y": np.ones(6, bool)}, posterior=isotherm.Posterior(
+            lambda t, e: jnp.where(e["y"], e["x"] @ t, jnp.zeros(())), log_prior))  # fmt: skip
+    assert jax.config.jax_numpy_dtype_promotion == "strict"
