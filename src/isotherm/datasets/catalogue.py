@@ -1,0 +1,77 @@
+"""All data sets by name: what there is, getting one, checking what is on disk."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from isotherm import arguments
+from isotherm.datasets import acoustic, cifar10, digits, files, letter, linear_regression, mnist
+from isotherm.datasets.files import Folder
+from isotherm.datasets.source import DatasetError, File, Source
+
+SOURCES = {
+    module.SOURCE.name: module.SOURCE for module in (mnist, cifar10, letter, acoustic, digits, linear_regression)
+}
+
+
+class Status(NamedTuple):
+    """One file of one data set: ``status`` is "ok", "present, no checksum known", "missing", or why it is refused."""
+
+    name: str
+    file: str
+    status: str
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """Every data set: name, title, licence, citation, homepage, its files and their addresses."""
+    return [
+        {
+            "name": source.name,
+            "title": source.title,
+            "licence": source.licence,
+            "citation": source.citation,
+            "homepage": source.homepage,
+            "files": [file.name for file in source.files],
+            "addresses": list(dict.fromkeys(url for file in source.files for url in source.urls(file))),
+        }
+        for source in SOURCES.values()
+    ]
+
+
+def fetch(name: str, data_dir: Folder | None = None) -> list[Path]:
+    """Make sure all files of a data set are on disk and right; their paths.
+
+    What is found nowhere is downloaded into ``data_dir/name``, or into the user's cache if no folder is given.
+    """
+    source = SOURCES[arguments.choice("name", name, SOURCES)]
+    if data_dir is not None:
+        Path(data_dir).expanduser().mkdir(parents=True, exist_ok=True)
+    folder = (files.user_cache() if data_dir is None else Path(data_dir).expanduser()) / name
+    paths = []
+    for file in source.files:
+        path = files.find(source, file, data_dir)
+        if path is None:
+            path = files.obtain(source, file, folder)
+        else:
+            files.read(source, {file.name: path})
+        paths.append(path)
+    return list(dict.fromkeys(paths))
+
+
+def check(data_dir: Folder | None = None) -> list[Status]:
+    """The state of every file of every data set; reads what is there, downloads nothing."""
+    return [
+        Status(source.name, file.name, _status(source, file, data_dir))
+        for source in SOURCES.values()
+        for file in source.files
+    ]
+
+
+def _status(source: Source, file: File, data_dir: Folder | None) -> str:
+    path = files.find(source, file, data_dir)
+    if path is None:
+        return "missing"
+    try:
+        files.read(source, {file.name: path})
+    except DatasetError as refused:
+        return str(refused)
+    return "ok" if file.sha256 else "present, no checksum known"

@@ -1,0 +1,31 @@
+"""digits: 1,797 handwritten digits of 8×8 pixels that come with scikit-learn; no file, no network."""
+
+import numpy as np
+
+from isotherm import arguments
+from isotherm.datasets.source import Arrays, Source, Split
+
+SOURCE = Source(
+    name="digits",
+    title="handwritten digits 0 to 9, 1,797 images of 8×8 pixels, inside scikit-learn",
+    homepage="https://archive.ics.uci.edu/dataset/80/optical+recognition+of+handwritten+digits",
+    licence="CC BY 4.0",
+    citation="Alpaydin & Kaynak, Optical recognition of handwritten digits, 1998",
+)
+
+
+def load(test: int = 360, seed: int = 0) -> Split:
+    """x float32 (N, 64) in [0, 1], y int32 0 … 9; ``test`` rows drawn by ``seed`` are the test set, the rest trains."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    rows = len(bunch.target)
+    if arguments.integer("test", test, 1) >= rows:
+        raise ValueError(f"test must be less than {rows}, all there are, got {test}")
+    order = np.random.default_rng(seed).permutation(rows)
+
+    def side(rows: slice) -> Arrays:
+        x, y = bunch.data[order[rows]], bunch.target[order[rows]]
+        return {"x": (x / 16).astype(np.float32), "y": y.astype(np.int32)}
+
+    return Split(side(slice(test, None)), side(slice(test)))

@@ -1,0 +1,42 @@
+"""letter: 16 measurements of printed capital letters, the Statlog cut in LIBSVM's text (Frey & Slate 1991).
+
+``letter.scale.tr`` (10,500 rows) and ``letter.scale.t`` (5,000 rows), features 0 … 15 scaled to [−1, 1] by 2v/15 − 1.
+The checksums are those of the text without blanks at line ends, which LIBSVM's own files have. They were computed from
+rows that agree, as a multiset, with UCI's letter-recognition.data and come in Statlog order, with ``.tr`` as the first
+10,500 of the 15,000 training rows; LIBSVM's own ``.tr`` was not at hand to compare.
+"""
+
+from isotherm.datasets import libsvm
+from isotherm.datasets.files import Folder
+from isotherm.datasets.source import File, Source, Split
+
+TRAIN, TEST = "letter.scale.tr", "letter.scale.t"
+FEATURES, CLASSES = 16, 26
+
+SOURCE = Source(
+    name="letter",
+    title="capital letters by 16 measurements, 10,500 + 5,000 rows, 26 classes",
+    homepage="https://archive.ics.uci.edu/dataset/59/letter+recognition",
+    licence="CC BY 4.0",
+    citation="Frey & Slate, Letter recognition using Holland-style adaptive classifiers, 1991",
+    files=(
+        File(
+            TRAIN,
+            (libsvm.MULTICLASS + TRAIN,),
+            "3f267909259275ddc91363ada2697b9f401f140a6b6d8cf7c233aa4267c844bc",
+            1_830_673,
+        ),
+        File(
+            TEST,
+            (libsvm.MULTICLASS + TEST,),
+            "17b9ab4ced41dba5e171a125c008e5ff51787d6e2d6ea50397c4ae01955c1179",
+            872_223,
+        ),
+    ),
+    text=True,
+)
+
+
+def load(data_dir: Folder | None = None) -> Split:
+    """x float32 (N, 16) in [−1, 1], y int32: 0 for A … 25 for Z."""
+    return libsvm.load(SOURCE, data_dir, FEATURES, CLASSES)

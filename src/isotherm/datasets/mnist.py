@@ -1,0 +1,123 @@
+"""MNIST: handwritten digits, 60,000 + 10,000 images of 28×28 grey pixels (LeCun, Cortes & Burges)."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isotherm import arguments
+from isotherm.datasets import files
+from isotherm.datasets.cache import cached
+from isotherm.datasets.files import Folder
+from isotherm.datasets.source import Arrays, DatasetError, File, Source, Split
+
+MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
+
+
+def _file(name: str, sha256: str, size: int, md5: str) -> File:
+    return File(name, tuple(f"{mirror}{name}.gz" for mirror in MIRRORS), sha256, size, md5)
+
+
+SOURCE = Source(
+    name="mnist",
+    title="handwritten digits 0 to 9, 60,000 + 10,000 images of 28×28 pixels",
+    homepage="http://yann.lecun.com/exdb/mnist/",
+    licence="no formal licence; the authors ask to be cited",
+    citation="LeCun, Bottou, Bengio & Haffner, Gradient-based learning applied to document recognition, 1998",
+    files=(
+        _file(
+            "train-images-idx3-ubyte",
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            47_040_016,
+            "6bbc9ace898e44ae57da46a324031adb",
+        ),
+        _file(
+            "train-labels-idx1-ubyte",
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            60_008,
+            "a25bea736e30d166cdddb491f175f624",
+        ),
+        _file(
+            "t10k-images-idx3-ubyte",
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            7_840_016,
+            "2646ac647ad5339dbf082846283269ea",
+        ),
+        _file(
+            "t10k-labels-idx1-ubyte",
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+            10_008,
+            "27ae3e4e09519cfbb04c329615203637",
+        ),
+    ),
+)
+
+
+def load(data_dir: Folder | None = None) -> Split:
+    """All images, x uint8 (N, 784) row by row, and their digits, y int32 (N,)."""
+    located = files.locate(SOURCE, data_dir)
+    return cached(SOURCE, located.values(), "images", lambda: _decode(files.read(SOURCE, located)))
+
+
+def pair(first: int, second: int, projection: int | None = 100, seed: int = 0, data_dir: Folder | None = None) -> Split:
+    """Two digits: x float32 (N, projection), y = +1 for ``first`` and −1 for ``second``, float32.
+
+    Pixels/255 times a 784×projection matrix of standard normal entries, not divided by √projection: no centring, no
+    intercept. This is the scale the paper's step sizes live on. ``projection=None`` keeps the pixels.
+    """
+    for name, digit in (("first", first), ("second", second)):
+        if digit not in range(10):
+            raise ValueError(f"{name} must be a digit from 0 to 9, got {digit!r}")
+    if first == second:
+        raise ValueError(f"first and second must be two digits, got {first} twice")
+    matrix = None if projection is None else _projection(arguments.integer("projection", projection, 1), seed)
+
+    def side(data: Arrays) -> Arrays:
+        keep = (data["y"] == first) | (data["y"] == second)
+        x = data["x"][keep] / 255.0
+        y = np.where(data["y"][keep] == first, 1, -1)
+        return {"x": (x if matrix is None else x @ matrix).astype(np.float32), "y": y.astype(np.float32)}
+
+    train, test = load(data_dir)
+    return Split(side(train), side(test))
+
+
+def principal_components(components: int = 50, data_dir: Folder | None = None) -> Split:
+    """All ten digits: x float32 (N, components), y int32 0 … 9.
+
+    Pixels/255, centred at the training mean, on the training set's leading principal axes, each coordinate divided by
+    its training standard deviation: over the training set every feature has mean 0 and variance 1.
+    """
+    arguments.integer("components", components, 1)
+
+    def project() -> Split:
+        from sklearn.decomposition import PCA
+
+        train, test = load(data_dir)
+        pca = PCA(components, whiten=True, svd_solver="covariance_eigh").fit(train["x"] / 255.0)
+        return Split(*(side | {"x": pca.transform(side["x"] / 255.0).astype(np.float32)} for side in (train, test)))
+
+    located = files.locate(SOURCE, data_dir)
+    return cached(SOURCE, located.values(), f"principal components {components}", project)
+
+
+def _projection(columns: int, seed: int) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).standard_normal((784, columns))
+
+
+def _decode(contents: dict[str, bytes]) -> Split:
+    train_x, train_y, test_x, test_y = (_idx(file.name, contents[file.name]) for file in SOURCE.files)
+    return Split(
+        {"x": train_x, "y": train_y.astype(np.int32)},
+        {"x": test_x, "y": test_y.astype(np.int32)},
+    )
+
+
+def _idx(name: str, content: bytes) -> NDArray[np.uint8]:
+    """The idx format: 0, 0, type (8: bytes), number of axes, their lengths as big-endian int32, then the bytes."""
+    axes = content[3] if len(content) > 4 else 0
+    shape = tuple(int(n) for n in np.frombuffer(content[4 : 4 + 4 * axes], ">i4"))
+    if content[:3] != b"\x00\x00\x08" or len(content) != 4 + 4 * axes + math.prod(shape):
+        raise DatasetError(f"{name} is not in idx format: header {content[:4]!r}, {len(content)} bytes")
+    values = np.frombuffer(content, np.uint8, offset=4 + 4 * axes)
+    return values.reshape(shape[0], -1) if axes > 1 else values
