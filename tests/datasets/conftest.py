@@ -54,7 +54,7 @@ def idx():
 
 @pytest.fixture
 def libsvm_text():
-    """Lines of ``label index:value``, zeros left out, a blank at each end of line as svm-scale writes it."""
+    """Lines of `label index:value`, zeros left out, a blank at each end of line as svm-scale writes it."""
 
     def encode(x, y):
         rows = (

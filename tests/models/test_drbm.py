@@ -25,9 +25,7 @@ Y = np.arange(6, dtype=np.int32) % 5
 def by_summation(params, x):
     """p(y|x) with the 2⁴ hidden states summed one by one."""
     states = np.array(list(product([0, 1], repeat=4)))
-    energies = [
-        params["d"][k] + states @ (params["c"] + params["U"][:, k] + params["W"] @ x) for k in range(5)
-    ]
+    energies = [params["d"][k] + states @ (params["c"] + params["U"][:, k] + params["W"] @ x) for k in range(5)]
     weight = np.exp(energies).sum(axis=1)
     return weight / weight.sum()
 
@@ -120,6 +118,4 @@ def test_prediction_does_not_depend_on_blocks(parameters):
     x = np.random.default_rng(3).normal(size=(600, 3)).astype(np.float32)
     model, params = DRBM(3, 4, 5), jax.tree.map(np.float32, parameters)
     params = jax.tree.map(jax.numpy.asarray, params)
-    np.testing.assert_allclose(
-        model.predict(params, x)[590:], model.predict(params, x[590:]), rtol=1e-5, atol=1e-6
-    )
+    np.testing.assert_allclose(model.predict(params, x)[590:], model.predict(params, x[590:]), rtol=1e-5, atol=1e-6)

@@ -68,9 +68,7 @@ def test_keeps_the_dtype_of_the_parameters(model, dtype):
         values = jax.vmap(model.log_likelihood, in_axes=(None, 0))(params, batch)
         assert values.shape == (6,)
         assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {np.dtype(dtype)}
-        assert (
-            values.dtype == model.log_prior(params).dtype == model.predict(params, batch["x"]).dtype == dtype
-        )
+        assert values.dtype == model.log_prior(params).dtype == model.predict(params, batch["x"]).dtype == dtype
         gradient = jax.grad(model.log_likelihood)(params, {"x": batch["x"][0], "y": batch["y"][0]})
         assert {leaf.dtype for leaf in jax.tree.leaves(gradient)} == {np.dtype(dtype)}
 

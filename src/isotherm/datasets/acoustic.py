@@ -1,6 +1,6 @@
 """acoustic: vehicles told apart by sound, SensIT Vehicle (acoustic) in LIBSVM's text (Duarte & Hu 2004).
 
-LIBSVM's ``acoustic_scale`` files: 50 features in [−1, 1], three classes. The full files were not at hand when this was
+LIBSVM's `acoustic_scale` files: 50 features in [−1, 1], three classes. The full files were not at hand when this was
 written, so no checksum of theirs is known and none is checked: instead the format, the labels and the published numbers
 of rows are.
 """
@@ -26,5 +26,5 @@ SOURCE = Source(
 
 
 def load(data_dir: Folder | None = None, complete: bool = True) -> Split:
-    """x float32 (N, 50), y int32 0 … 2. ``complete=False`` takes any number of rows, for excerpts of the files."""
+    """x float32 (N, 50), y int32 0 … 2. `complete=False` takes any number of rows, for excerpts of the files."""
     return libsvm.load(SOURCE, data_dir, FEATURES, CLASSES, ROWS if complete else None)

@@ -21,7 +21,7 @@ DECODERS = 1  # raise it when a decoder or a projection changes what it makes
 
 
 def cached(source: Source, paths: Iterable[Path], label: str, make: Callable[[], Split]) -> Split:
-    """What ``make()`` gives for these files, from the cache if it is there."""
+    """What `make()` gives for these files, from the cache if it is there."""
     words = f"{DECODERS} {source.name} {label} {files.stored_digest(paths)}"
     key = hashlib.sha256(words.encode()).hexdigest()[:32]
     entry = files.user_cache() / "arrays" / f"{source.name}-{key}.npz"

@@ -14,7 +14,7 @@ SOURCES = {
 
 
 class Status(NamedTuple):
-    """One file of one data set: ``status`` is "ok", "present, no checksum known", "missing", or why it is refused."""
+    """One file of one data set: `status` is "ok", "present, no checksum known", "missing", or why it is refused."""
 
     name: str
     file: str
@@ -40,21 +40,15 @@ def catalogue() -> list[dict[str, Any]]:
 def fetch(name: str, data_dir: Folder | None = None) -> list[Path]:
     """Make sure all files of a data set are on disk and right; their paths.
 
-    What is found nowhere is downloaded into ``data_dir/name``, or into the user's cache if no folder is given.
+    What is found nowhere is downloaded into `data_dir/name`, or into the user's cache if no folder is given.
     """
     source = SOURCES[arguments.choice("name", name, SOURCES)]
-    if data_dir is not None:
-        Path(data_dir).expanduser().mkdir(parents=True, exist_ok=True)
-    folder = (files.user_cache() if data_dir is None else Path(data_dir).expanduser()) / name
-    paths = []
-    for file in source.files:
-        path = files.find(source, file, data_dir)
-        if path is None:
-            path = files.obtain(source, file, folder)
-        else:
-            files.read(source, {file.name: path})
-        paths.append(path)
-    return list(dict.fromkeys(paths))
+    into = None if data_dir is None else Path(data_dir).expanduser()
+    if into is not None:
+        into.mkdir(parents=True, exist_ok=True)
+    located = files.locate(source, data_dir, into)
+    files.read(source, located)
+    return list(dict.fromkeys(located.values()))
 
 
 def check(data_dir: Folder | None = None) -> list[Status]:

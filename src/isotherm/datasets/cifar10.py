@@ -44,13 +44,13 @@ SOURCE = Source(
 
 
 def load(data_dir: Folder | None = None) -> Split:
-    """All images, x uint8 (N, 3072) in planes red, green, blue, and their classes, y int32 as in ``CLASSES``."""
+    """All images, x uint8 (N, 3072) in planes red, green, blue, and their classes, y int32 as in `CLASSES`."""
     located = files.locate(SOURCE, data_dir)
     return cached(SOURCE, located.values(), "images", lambda: _decode(files.read(SOURCE, located)))
 
 
 def pair(first: str, second: str, components: int = 400, data_dir: Folder | None = None) -> Split:
-    """Two classes: x float32 (N, components), y = +1 for ``first`` and −1 for ``second``, float32.
+    """Two classes: x float32 (N, components), y = +1 for `first` and −1 for `second`, float32.
 
     Pixels/255, on the leading principal axes of the training pair. The mean is taken out to find the axes but not from
     the coordinates: x = pixels/255 · axes. With centred coordinates the stable steps are four times the paper's.

@@ -15,7 +15,7 @@ SOURCE = Source(
 
 
 def load(test: int = 360, seed: int = 0) -> Split:
-    """x float32 (N, 64) in [0, 1], y int32 0 … 9; ``test`` rows drawn by ``seed`` are the test set, the rest trains."""
+    """x float32 (N, 64) in [0, 1], y int32 0 … 9; `test` rows drawn by `seed` are the test set, the rest trains."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()

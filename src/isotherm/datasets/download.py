@@ -14,10 +14,10 @@ CHUNK = 1 << 18
 
 
 def download(source: Source, file: File, folder: Path, verify: Callable[[Path], None], advise: Path) -> Path:
-    """Fetch ``file``, or the archive it comes in, into ``folder`` from the first address that gives the right content.
+    """Fetch `file`, or the archive it comes in, into `folder` from the first address that gives the right content.
 
     It is written beside its place, verified and then renamed: what bears the name is whole. If no address works, one
-    sentence says which were tried and that the file can be put into ``advise`` by hand.
+    sentence says which were tried and that the file can be put into `advise` by hand.
     """
     reasons = []
     for url in source.urls(file):
@@ -65,7 +65,7 @@ def _bar(name: str) -> Iterator[Any]:
 
 
 class Bar:
-    """pooch's view of a rich progress bar: ``total``, ``update``, ``reset``, ``close``."""
+    """pooch's view of a rich progress bar: `total`, `update`, `reset`, `close`."""
 
     def __init__(self, progress: Any, task: Any) -> None:
         self._progress, self._task, self._total = progress, task, 0

@@ -1,7 +1,7 @@
 """Data files on disk: where they are looked for, how they are decompressed and verified.
 
-Look-up order: the ``data_dir`` argument, ``$ISOTHERM_DATA``, the user's cache; only then is anything downloaded. In
-each place ``PLACE/mnist/file`` and ``PLACE/file`` are found, plain or as .gz, .xz or .bz2. A file whose content is not
+Look-up order: the `data_dir` argument, `$ISOTHERM_DATA`, the user's cache; only then is anything downloaded. In
+each place `PLACE/mnist/file` and `PLACE/file` are found, plain or as .gz, .xz or .bz2. A file whose content is not
 what it must be is refused by name and never overwritten.
 """
 
@@ -50,7 +50,7 @@ def places(data_dir: Folder | None) -> list[Path]:
 
 
 def find(source: Source, file: File, data_dir: Folder | None = None) -> Path | None:
-    """The first place that has ``file``, by itself or in the archive; None if there is none."""
+    """The first place that has `file`, by itself or in the archive; None if there is none."""
     for place in places(data_dir):
         for path in _candidates(source, file, place):
             if path.is_file():
@@ -68,25 +68,26 @@ def _candidates(source: Source, file: File, place: Path) -> Iterator[Path]:
         yield from (folder / source.archive.name for folder in folders)
 
 
-def locate(source: Source, data_dir: Folder | None = None) -> dict[str, Path]:
-    """The path of every file of ``source``; what is nowhere is downloaded into the user's cache."""
+def locate(source: Source, data_dir: Folder | None = None, into: Path | None = None) -> dict[str, Path]:
+    """The path of every file of `source`; what is nowhere is downloaded `into` a place, the user's cache if None."""
     located: dict[str, Path] = {}
     for file in source.files:
         path = find(source, file, data_dir)
         if path is None:
-            path = obtain(source, file, user_cache() / source.name, advise=places(data_dir)[0] / source.name)
+            advise = places(data_dir)[0] / source.name
+            path = _obtain(source, file, (into or user_cache()) / source.name, advise)
         located[file.name] = path
     return located
 
 
-def obtain(source: Source, file: File, folder: Path, advise: Path | None = None) -> Path:
-    """Download ``file`` into ``folder``; it appears there only when its content was verified."""
+def _obtain(source: Source, file: File, folder: Path, advise: Path) -> Path:
+    """Download `file` into `folder`; it appears there only when its content was verified."""
 
     def verify(path: Path) -> None:
         wanted = source.files if source.archive else (file,)
         read(source, {f.name: path for f in wanted})
 
-    return download.download(source, file, folder, verify, advise or folder)
+    return download.download(source, file, folder, verify, advise)
 
 
 def read(source: Source, located: dict[str, Path]) -> dict[str, bytes]:
@@ -159,7 +160,7 @@ def _read_archive(path: Path, archive: Archive, names: list[str]) -> dict[str, t
 
 
 def _verified(source: Source, file: File, path: Path, content: bytes, fault: str | None) -> bytes:
-    """``content`` if it is that of ``file``; else an error with both checksums."""
+    """`content` if it is that of `file`; else an error with both checksums."""
     checked = b"".join(line.rstrip() + b"\n" for line in content.splitlines()) if source.text else content
     got = hashlib.sha256(checked).hexdigest()
     if fault is None and file.sha256 in {None, got}:

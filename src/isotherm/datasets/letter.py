@@ -1,9 +1,9 @@
 """letter: 16 measurements of printed capital letters, the Statlog cut in LIBSVM's text (Frey & Slate 1991).
 
-``letter.scale.tr`` (10,500 rows) and ``letter.scale.t`` (5,000 rows), features 0 … 15 scaled to [−1, 1] by 2v/15 − 1.
+`letter.scale.tr` (10,500 rows) and `letter.scale.t` (5,000 rows), features 0 … 15 scaled to [−1, 1] by 2v/15 − 1.
 The checksums are those of the text without blanks at line ends, which LIBSVM's own files have. They were computed from
-rows that agree, as a multiset, with UCI's letter-recognition.data and come in Statlog order, with ``.tr`` as the first
-10,500 of the 15,000 training rows; LIBSVM's own ``.tr`` was not at hand to compare.
+rows that agree, as a multiset, with UCI's letter-recognition.data and come in Statlog order, with `.tr` as the first
+10,500 of the 15,000 training rows; LIBSVM's own `.tr` was not at hand to compare.
 """
 
 from isotherm.datasets import libsvm

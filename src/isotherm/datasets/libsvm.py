@@ -1,4 +1,4 @@
-"""LIBSVM text, ``label index:value index:value ...``, as the letter and acoustic data sets come in it."""
+"""LIBSVM text, `label index:value index:value ...`, as the letter and acoustic data sets come in it."""
 
 import io
 from pathlib import Path
@@ -16,7 +16,7 @@ MULTICLASS = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass
 def load(
     source: Source, data_dir: Folder | None, features: int, classes: int, rows: tuple[int, int] | None = None
 ) -> Split:
-    """A data set of two files, the training rows and the test rows; ``rows`` says how many each must have."""
+    """A data set of two files, the training rows and the test rows; `rows` says how many each must have."""
     located = files.locate(source, data_dir)
 
     def make() -> Split:

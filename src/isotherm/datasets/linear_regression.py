@@ -18,7 +18,7 @@ SOURCE = Source(
 
 
 class Problem(NamedTuple):
-    """Data ``{"x": float32 (N, d), "y": float32 (N,)}`` and the θ they were made with, float64 (d,)."""
+    """Data `{"x": float32 (N, d), "y": float32 (N,)}` and the θ they were made with, float64 (d,)."""
 
     data: Arrays
     theta: NDArray[np.float64]

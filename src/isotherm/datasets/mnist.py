@@ -60,10 +60,10 @@ def load(data_dir: Folder | None = None) -> Split:
 
 
 def pair(first: int, second: int, projection: int | None = 100, seed: int = 0, data_dir: Folder | None = None) -> Split:
-    """Two digits: x float32 (N, projection), y = +1 for ``first`` and −1 for ``second``, float32.
+    """Two digits: x float32 (N, projection), y = +1 for `first` and −1 for `second`, float32.
 
     Pixels/255 times a 784×projection matrix of standard normal entries, not divided by √projection: no centring, no
-    intercept. This is the scale the paper's step sizes live on. ``projection=None`` keeps the pixels.
+    intercept. This is the scale the paper's step sizes live on. `projection=None` keeps the pixels.
     """
     for name, digit in (("first", first), ("second", second)):
         if digit not in range(10):

@@ -13,7 +13,7 @@ class DatasetError(OSError):
 
 
 class WrongContentError(DatasetError):
-    """A file does not hold what it must; ``finding`` says what is wrong and gives both checksums."""
+    """A file does not hold what it must; `finding` says what is wrong and gives both checksums."""
 
     def __init__(self, finding: str, message: str) -> None:
         super().__init__(message)
@@ -21,7 +21,7 @@ class WrongContentError(DatasetError):
 
 
 class Split(NamedTuple):
-    """Training and test data, each ``{"x": (N, features), "y": (N,)}``, ready for ``isotherm.sample(data=...)``."""
+    """Training and test data, each `{"x": (N, features), "y": (N,)}`, ready for `isotherm.sample(data=...)`."""
 
     train: Arrays
     test: Arrays
@@ -31,7 +31,7 @@ class Split(NamedTuple):
 class File:
     """One file; name, size and checksums are those of its uncompressed content.
 
-    ``sha256`` and ``size`` are None where nobody could compute them; the loader then checks the format instead.
+    `sha256` and `size` are None where nobody could compute them; the loader then checks the format instead.
     """
 
     name: str
@@ -64,5 +64,5 @@ class Source:
     text: bool = False  # lines of text: blanks at their ends are no part of the content
 
     def urls(self, file: File) -> tuple[str, ...]:
-        """Where ``file`` can be downloaded, by itself or in the archive."""
+        """Where `file` can be downloaded, by itself or in the archive."""
         return self.archive.urls if self.archive else file.urls

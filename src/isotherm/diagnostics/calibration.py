@@ -9,7 +9,7 @@ from isotherm.diagnostics.predictive import check_labels
 def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     """ECE = Σ_b (m_b/m) |accuracy_b − confidence_b| (Guo et al. 2017).
 
-    Examples go into ``bins`` equal bins of (0, 1] by the probability of their most probable class; ``probabilities``
+    Examples go into `bins` equal bins of (0, 1] by the probability of their most probable class; `probabilities`
     has shape (m, classes), labels are 0 … classes − 1.
 
     >>> expected_calibration_error([[0.75, 0.25], [0.75, 0.25]], [0, 1])

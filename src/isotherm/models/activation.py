@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 def softplus(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """log(1 + eˣ), without overflow; its derivative is the logistic function.
 
-    ``jax.nn.softplus`` differentiates through ``logaddexp``, which keeps more arrays than σ(x) alone.
+    `jax.nn.softplus` differentiates through `logaddexp`, which keeps more arrays than σ(x) alone.
     """
     return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
 

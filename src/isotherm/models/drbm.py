@@ -38,7 +38,7 @@ PREDICT_BLOCK = 256  # rows predicted at once: bounds the (rows, hidden, classes
 
 @dataclass(frozen=True)
 class DRBM:
-    """Parameters ``W`` (hidden, features), ``U`` (hidden, classes), ``c`` (hidden,), ``d`` (classes,).
+    """Parameters `W` (hidden, features), `U` (hidden, classes), `c` (hidden,), `d` (classes,).
 
     Labels are 0 … classes − 1.
     """
@@ -76,14 +76,12 @@ class DRBM:
         """Log-probabilities of each row's classes."""
         x = jnp.asarray(x, params["W"].dtype)
         z = x @ params["W"].T + params["c"][None, :]
-        a = jax.lax.map(
-            lambda row: _sum_softplus(row, params["U"]) + params["d"], z, batch_size=PREDICT_BLOCK
-        )
+        a = jax.lax.map(lambda row: _sum_softplus(row, params["U"]) + params["d"], z, batch_size=PREDICT_BLOCK)
         return jax.nn.log_softmax(a)
 
     @method
     def class_index(self, y: ArrayLike) -> Int[Array, "..."]:
-        """The column of ``predict`` for a label: the label itself."""
+        """The column of `predict` for a label: the label itself."""
         return jnp.asarray(y, jnp.int32)
 
 

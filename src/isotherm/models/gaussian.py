@@ -18,13 +18,10 @@ def log_prior(params: Params, variance: float) -> Scalar:
     return -square / (2 * variance) - 0.5 * d * math.log(2 * math.pi * variance)
 
 
-def draw(
-    key: RandomKey, shapes: dict[str, tuple[int, ...]], scale: float, dtype: jnp.dtype | None
-) -> dict[str, Array]:
+def draw(key: RandomKey, shapes: dict[str, tuple[int, ...]], scale: float, dtype: jnp.dtype | None) -> dict[str, Array]:
     """Independent N(0, scale²) entries, one array a name."""
     arguments.non_negative("scale", scale)
     keys = jax.random.split(key, len(shapes))
     return {
-        name: scale * jax.random.normal(k, shape, dtype)
-        for k, (name, shape) in zip(keys, shapes.items(), strict=True)
+        name: scale * jax.random.normal(k, shape, dtype) for k, (name, shape) in zip(keys, shapes.items(), strict=True)
     }

@@ -15,7 +15,7 @@ from isotherm.types import Example, RandomKey, Scalar, Vector
 
 @dataclass(frozen=True)
 class Linear:
-    """θ is one vector of length ``features``; no intercept: add a column of ones to x if you want one."""
+    """θ is one vector of length `features`; no intercept: add a column of ones to x if you want one."""
 
     features: int
     noise_variance: float = 1.0

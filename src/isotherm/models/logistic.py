@@ -15,7 +15,7 @@ from isotherm.types import Example, RandomKey, Scalar, Vector
 
 @dataclass(frozen=True)
 class Logistic:
-    """θ is one vector of length ``features``; no intercept: add a column of ones to x if you want one."""
+    """θ is one vector of length `features`; no intercept: add a column of ones to x if you want one."""
 
     features: int
     prior_variance: float = 10.0
@@ -48,5 +48,5 @@ class Logistic:
 
     @method
     def class_index(self, y: ArrayLike) -> Int[Array, "..."]:
-        """The column of ``predict`` for a label: 0 for −1, 1 for +1."""
+        """The column of `predict` for a label: 0 for −1, 1 for +1."""
         return (jnp.asarray(y) > 0).astype(jnp.int32)

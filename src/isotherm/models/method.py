@@ -1,7 +1,7 @@
 """Methods that compare by value.
 
-Python holds ``a.f == b.f`` only where ``a is b``, so the methods of two equal models differ, and a compiled
-function keyed on them would be compiled again. ``@method`` binds to an object that compares and hashes by
+Python holds `a.f == b.f` only where `a is b`, so the methods of two equal models differ, and a compiled
+function keyed on them would be compiled again. `@method` binds to an object that compares and hashes by
 (model, name).
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class BoundMethod:
-    """``model.name``, equal to the same method of any equal model; can be pickled whenever the model can."""
+    """`model.name`, equal to the same method of any equal model; can be pickled whenever the model can."""
 
     model: Any
     name: str
@@ -22,7 +22,7 @@ class BoundMethod:
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
-        """The plain bound function: ``inspect.signature`` and ``help`` follow it."""
+        """The plain bound function: `inspect.signature` and `help` follow it."""
         return type(self.model).__dict__[self.name].function.__get__(self.model)
 
     @property

@@ -15,7 +15,7 @@ from isotherm.types import Example, Params, RandomKey, Scalar
 
 @dataclass(frozen=True)
 class MLP:
-    """Parameters ``W1`` (hidden, features), ``b1`` (hidden,), ``W2`` (classes, hidden), ``b2`` (classes,).
+    """Parameters `W1` (hidden, features), `b1` (hidden,), `W2` (classes, hidden), `b2` (classes,).
 
     Labels are 0 … classes − 1.
     """
@@ -58,5 +58,5 @@ class MLP:
 
     @method
     def class_index(self, y: ArrayLike) -> Int[Array, "..."]:
-        """The column of ``predict`` for a label: the label itself."""
+        """The column of `predict` for a label: the label itself."""
         return jnp.asarray(y, jnp.int32)

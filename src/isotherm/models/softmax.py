@@ -15,7 +15,7 @@ from isotherm.types import Example, Params, RandomKey, Scalar
 
 @dataclass(frozen=True)
 class Softmax:
-    """Parameters ``W`` (classes, features) and ``b`` (classes,); labels are 0 … classes − 1."""
+    """Parameters `W` (classes, features) and `b` (classes,); labels are 0 … classes − 1."""
 
     features: int
     classes: int
@@ -50,5 +50,5 @@ class Softmax:
 
     @method
     def class_index(self, y: ArrayLike) -> Int[Array, "..."]:
-        """The column of ``predict`` for a label: the label itself."""
+        """The column of `predict` for a label: the label itself."""
         return jnp.asarray(y, jnp.int32)
