@@ -5,8 +5,10 @@ for divergence. What step i computes depends on i and the state alone (its rando
 folded with i, its moments from a recurrence), so where the chunks end changes nothing.
 """
 
+import os
 import time
 import warnings
+from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,11 +18,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from isotherm import arguments, results
+from isotherm import store as stores
 from isotherm.batches import Batches
 from isotherm.posterior import Posterior
-from isotherm.problem import Problem, problem
-from isotherm.progress import Bar, interruptible
+from isotherm.problem import problem
+from isotherm.progress import Bar, Stop, interruptible
 from isotherm.samplers import Sampler
+from isotherm.store import Draws, Folder, Parts, Recorder
 from isotherm.types import Batch, Params, RandomKey
 
 CHUNK_SECONDS = 0.25  # how often the host looks in
@@ -83,6 +87,7 @@ def sample(
     chains: int = 4,
     seed: int = 0,
     replace: bool = True,
+    store: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Any:
     """Draw from `posterior` given `data` with `sampler`.
@@ -100,42 +105,116 @@ def sample(
         chains: how many independent chains.
         seed: same seed, same draws.
         replace: whether a batch may hold an example twice. `batch_size=N, replace=False` is the exact gradient.
+        store: a folder to be made, such as "run.zarr", where draws and state are written as the run goes. The run
+            then holds little in memory, can be looked at with `xarray.open_datatree` while it goes, and, however it
+            ends, `isotherm.resume` goes on with it. SIGTERM and SIGHUP end it in good order, with status 143 and 129.
         progress: whether to show a bar (on a terminal only).
 
     Returns:
         An `xarray.DataTree` in ArviZ's schema: `posterior` and `sample_stats` by (chain, draw), `posterior_mean` and
         `posterior_variance` over all steps after burn-in, and attributes saying how it was made. Ctrl-C returns what
-        there is so far, with the attribute `interrupted` set.
+        there is so far, with the attribute `interrupted` set. With a store, it is read from there when looked at.
     """
     if isinstance(sampler, type) or not isinstance(sampler, Sampler):
         raise TypeError(f"sampler must be a sampler such as isotherm.mccadl(step_size=1e-3), got {sampler!r}")
     chains = arguments.integer("chains", chains, 1)
-    key = jax.random.key(arguments.integer("seed", seed, 0))
-    what = problem(posterior, data, init, chains, jax.random.fold_in(key, 2**31))
+    seed = arguments.integer("seed", seed, 0)
+    what = problem(posterior, data, init, chains, jax.random.fold_in(jax.random.key(seed), 2**31))
     batches = Batches(what.population, batch_size, bool(replace))
     plan = make_plan(steps, passes, burn_in, thin, batches)
-    keys = jax.vmap(lambda chain: jax.random.fold_in(key, chain))(jnp.arange(chains))
+    parts = Parts(sampler, what, batches, chains, seed)
+    if store is None:
+        carry = started(parts)
+        return finished(parts, plan, carry, 0, 0.0, results.Memory(label(parts, plan), missing(carry)), progress)
+    with closing(Folder(store, new=True)) as folder:
+        carry = started(parts)
+        header, arrays = stores.described(parts, plan._asdict())
+        header["chunk"] = stores.chunk_of(what.starts)
+        with closing(Recorder(folder, label(parts, plan), header, arrays, missing(carry))) as recorder:
+            recorder.checkpoint(carry, 0, 0.0)
+            return finished(parts, plan, carry, 0, 0.0, recorder, progress)
 
-    began = time.perf_counter()
-    carry = start(sampler, what.data, what.starts, keys, what.posterior, what.unravel, batches)
-    with interruptible() as stop, Bar(plan.steps, progress) as bar:
-        carry, recorded, done = run(sampler, carry, what, keys, batches, plan, stop, bar)
-    first_bad = np.asarray(carry.first_bad_step)
-    warn_divergence(first_bad, sampler)
-    attributes = {
-        "sampler": type(sampler).__name__.lower(),
-        **results.settings("sampler", sampler),
-        "batch_size": batches.size,
-        "population": batches.population,
-        "replace": int(batches.replace),
+
+def resume(
+    store: str | os.PathLike[str],
+    posterior: Posterior,
+    data: Batch,
+    *,
+    steps: int | None = None,
+    sampler: Sampler | None = None,
+    init: Params | None = None,
+    progress: bool = True,
+) -> Any:
+    """Go on with a stored run exactly where it stopped: its draws are those of a run that was never interrupted.
+
+    Args:
+        store: the folder given to `isotherm.sample`.
+        posterior, data: those of the run; others are refused.
+        steps: how many steps to add to the run's own, to extend it; none unless given.
+        sampler: that of the run, if it holds a function (a schedule) or is not one of isotherm's.
+        init: parameters like those of the run, if they are not a nest of dicts, lists and tuples.
+        progress: whether to show a bar (on a terminal only).
+
+    Returns:
+        What `isotherm.sample` would have returned.
+    """
+    more = 0 if steps is None else arguments.integer("steps", steps, 1)
+    with closing(Folder(store, new=False)) as folder:
+        saved = folder.latest()
+        parts = stores.rebuilt(saved, posterior, data, sampler, init)
+        plan = Plan(**saved.header["plan"])
+        plan = plan._replace(steps=plan.steps + more)
+        carry = stores.filled(jax.eval_shape(lambda: started(parts)), saved, "carry.")
+        header, arrays = stores.described(parts, plan._asdict())
+        header["chunk"] = saved.header["chunk"]
+        tail = missing(carry, saved.header["draws"] % header["chunk"])
+        tail = jax.tree.map(np.asarray, stores.filled(tail, saved, "tail."))
+        step, seconds = saved.header["step"], saved.header["seconds"]
+        with closing(Recorder(folder, label(parts, plan), header, arrays, tail, saved)) as recorder:
+            return finished(parts, plan, carry, step, seconds, recorder, progress)
+
+
+def finished(parts: Parts, plan: Plan, carry: Carry, step: int, seconds: float, recorder: Any, progress: bool) -> Any:
+    """Run from `step` to the end, or to where it is stopped; what the recorder makes of it."""
+    with interruptible(isinstance(recorder, Recorder)) as stop, Bar(plan.steps, progress, step) as bar:
+        clock = Clock(seconds)
+        carry, step = run(parts, plan, carry, step, recorder, stop, bar, clock)
+        found = recorder.finish(carry, step, clock())
+    stop.obey()
+    warn_divergence(np.asarray(carry.first_bad_step), parts.sampler)
+    return found
+
+
+class Clock:
+    """Seconds that a run has taken, over all its processes."""
+
+    def __init__(self, before: float) -> None:
+        self.zero = time.perf_counter() - before
+
+    def __call__(self) -> float:
+        return time.perf_counter() - self.zero
+
+
+def label(parts: Parts, plan: Plan) -> Any:
+    """What turns draws into labelled results with attributes that say how they were made."""
+    fixed = {
+        "sampler": type(parts.sampler).__name__.lower(),
+        **results.settings("sampler", parts.sampler),
+        "batch_size": parts.batches.size,
+        "population": parts.batches.population,
+        "replace": int(parts.batches.replace),
         **plan._asdict(),
-        "chains": chains,
-        "seed": int(seed),
-        "steps_done": done,
-        "interrupted": int(done < plan.steps and (first_bad < 0).any()),
-        "sampling_time": time.perf_counter() - began,
+        "chains": parts.chains,
+        "seed": parts.seed,
     }
-    return results.tree(recorded, plan, carry.moments, first_bad, what.unravel, attributes)
+
+    def labelled(draws: Draws, first: int, carry: Carry, step: int, seconds: float) -> Any:
+        first_bad = np.asarray(carry.first_bad_step)
+        interrupted = int(step < plan.steps and (first_bad < 0).any())
+        attributes = {**fixed, "steps_done": step, "interrupted": interrupted, "sampling_time": seconds}
+        return results.tree(draws, first, plan, carry.moments, first_bad, parts.what.unravel, attributes)
+
+    return labelled
 
 
 def make_plan(steps: int | None, passes: float | None, burn_in: float, thin: int, batches: Batches) -> Plan:
@@ -153,6 +232,17 @@ def make_plan(steps: int | None, passes: float | None, burn_in: float, thin: int
             f"thin={thin} keeps no draw of the {steps - plan.burn_in} steps after burn-in; lower thin or raise steps"
         )
     return plan
+
+
+def chain_keys(parts: Parts) -> Any:
+    key = jax.random.key(parts.seed)
+    return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(jnp.arange(parts.chains))
+
+
+def started(parts: Parts) -> Carry:
+    """Where a run begins."""
+    what = parts.what
+    return start(parts.sampler, what.data, what.starts, chain_keys(parts), what.posterior, what.unravel, parts.batches)
 
 
 @partial(jax.jit, static_argnames=("posterior", "unravel", "batches"))
@@ -233,14 +323,19 @@ def observed(state: Any) -> dict[str, Array]:
     return {"position": state.position, **scalars}
 
 
+def missing(carry: Carry, draws: int = 0) -> Draws:
+    """So many draws that were not made: NaN, with the names and shapes of those that are."""
+    return {name: np.full((draws, *v.shape), np.nan, v.dtype) for name, v in observed(carry.state).items()}
+
+
 def run(
-    sampler: Any, carry: Carry, what: Problem, keys: Any, batches: Batches, plan: Plan, stop: Any, bar: Bar
-) -> tuple[Carry, list[dict[str, np.ndarray]], int]:
-    """Chunk after chunk, until the plan is done, Ctrl-C, or no chain is left."""
+    parts: Parts, plan: Plan, carry: Carry, step: int, recorder: Any, stop: Stop, bar: Bar, clock: Clock
+) -> tuple[Carry, int]:
+    """Chunk after chunk, until the plan is done, a signal, or no chain is left."""
+    sampler, what, batches = parts.sampler, parts.what, parts.batches
+    keys = chain_keys(parts)
     slots = max(2, min(RECORD_BYTES // what.starts.nbytes, plan.draws))
-    recorded: list[dict[str, np.ndarray]] = []
-    step, length, began = 0, 4, time.perf_counter()
-    speed = 0.0
+    length, began = 4, time.perf_counter()
     while step < plan.steps and not stop.is_set() and (np.asarray(carry.first_bad_step) < 0).any():
         # The draw in progress at `step` and slots − 1 more: what the record has room for.
         room = plan.burn_in + (plan.completed(step) + slots) * plan.thin
@@ -248,15 +343,21 @@ def run(
         carry, record = advance(
             sampler, carry, what.data, keys, plan, (step, end), what.posterior, what.unravel, batches, slots
         )
-        fresh = plan.completed(end) - plan.completed(step)
-        recorded.append({name: np.asarray(values[:fresh]) for name, values in record.items()})
+        first_bad = np.asarray(carry.first_bad_step)
+        reached = end if (first_bad < 0).any() else int(first_bad.max())
+        fresh = plan.completed(reached) - plan.completed(step)
+        recorder.add({name: np.asarray(values[:fresh]) for name, values in record.items()}, carry, reached, clock())
         elapsed, began = time.perf_counter() - began, time.perf_counter()
         speed = (end - step) / elapsed
         length = max(1, min(8 * length, round(speed * CHUNK_SECONDS)))
-        step = end
+        step = reached
         temperature = getattr(carry.state, "kinetic_temperature", None)
         bar.update(step, plan.burn_in, speed, None if temperature is None else float(temperature.mean()))
-    return carry, recorded, step
+        recorder.look(carry, step, clock())
+    if (np.asarray(carry.first_bad_step) >= 0).all():
+        while recorder.count < plan.draws:
+            recorder.add(missing(carry, min(slots, plan.draws - recorder.count)), carry, step, clock())
+    return carry, step
 
 
 def warn_divergence(first_bad: np.ndarray, sampler: Any) -> None:
@@ -272,5 +373,5 @@ def warn_divergence(first_bad: np.ndarray, sampler: Any) -> None:
         f"{who} diverged ({said}{', …' if bad.size > 4 else ''}): use a smaller step_size than {size}, "
         "or a sampler that stays stable at large ones, such as isotherm.mccadl",
         RuntimeWarning,
-        stacklevel=3,
+        stacklevel=4,
     )

@@ -11,28 +11,49 @@ from isotherm.types import Params, Vector
 from isotherm.version import __version__
 
 
+class Memory:
+    """Keeps a run's draws until it ends; `label` turns them into labelled results."""
+
+    def __init__(self, label: Callable[..., Any], none: dict[str, np.ndarray]) -> None:
+        self.label, self.parts = label, [none]
+
+    def add(self, draws: dict[str, np.ndarray], carry: Any, step: int, seconds: float) -> None:
+        self.parts.append(draws)
+
+    @property
+    def count(self) -> int:
+        return sum(len(part["position"]) for part in self.parts)
+
+    def look(self, carry: Any, step: int, seconds: float) -> None:
+        """Nothing to do between chunks."""
+
+    def finish(self, carry: Any, step: int, seconds: float) -> Any:
+        whole = {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
+        return self.label(whole, 0, carry, step, seconds)
+
+
 def tree(
-    recorded: list[dict[str, np.ndarray]],
+    draws: dict[str, np.ndarray],
+    first: int,
     plan: Any,
     moments: Any,
     first_bad_step: np.ndarray,
     unravel: Callable[[Vector], Params],
     attributes: dict[str, Any],
 ) -> Any:
-    """`posterior`, `sample_stats`, `posterior_mean`, `posterior_variance`."""
+    """`posterior`, `sample_stats`, `posterior_mean`, `posterior_variance`; `first` is the first draw's number."""
     import xarray
     from arviz_base import from_dict
 
-    whole = {name: np.concatenate([part[name] for part in recorded]) for name in recorded[0]}
     diverged = first_bad_step >= 0
-    if diverged.all():
-        whole = {name: _filled(values, plan.draws) for name, values in whole.items()}
-    by_chain = {name: values.swapaxes(0, 1) for name, values in whole.items()}
+    by_chain = {name: values.swapaxes(0, 1) for name, values in draws.items()}
     positions = by_chain.pop("position")
-    ends = plan.burn_in + plan.thin * np.arange(1, positions.shape[1] + 1)
+    numbers = first + np.arange(positions.shape[1])
+    ends = plan.burn_in + plan.thin * (numbers + 1)
     by_chain["diverging"] = diverged[:, None] & (ends >= first_bad_step[:, None])
 
-    found = from_dict({"posterior": variables(positions, unravel), "sample_stats": by_chain})
+    groups = {"posterior": variables(positions, unravel), "sample_stats": by_chain}
+    found = from_dict(groups, coords={"draw": numbers}, check_conventions=False)
     found["sample_stats"]["first_bad_step"] = xarray.DataArray(first_bad_step, dims="chain")
     mean = np.asarray(moments.reference, np.float64) + np.asarray(moments.mean, np.float64)
     for name, values in (("mean", mean), ("variance", np.asarray(moments.variance, np.float64))):
@@ -72,9 +93,3 @@ def settings(prefix: str, dataclass: Any) -> dict[str, Any]:
             value = getattr(value.func, "__qualname__", repr(value.func))
         plain[f"{prefix}_{field.name}"] = "default" if value is None else value
     return plain
-
-
-def _filled(values: np.ndarray, draws: int) -> np.ndarray:
-    """NaN for the draws that were not made because no chain was left."""
-    missing = np.full((draws - len(values), *values.shape[1:]), np.nan, values.dtype)
-    return np.concatenate([values, missing])

@@ -1,0 +1,115 @@
+"""Labelled results as Zarr (version 3) on disk, growing along `draw` in chunks of a fixed number of draws.
+
+Zarr encodes every chunk and says what belongs in its metadata; the files are put in place here, each at once. Readers
+go by the root's consolidated metadata: one file, replaced last, so what they see is always a whole checkpoint.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isotherm.store import files
+
+DRAW = "draw"
+RESERVED = {".", "..", "zarr.json"}
+
+
+def write_chunk(root: Path, tree: Any, number: int, draws: int) -> dict[str, str]:
+    """Chunk `number` of every array that grows, each holding `draws` draws at most; the digests by file."""
+    digests = {}
+    for path, variable in variables(tree):
+        if DRAW in variable.dims:
+            _, encoded = encoded_as(variable, draws)
+            file = chunk_file(path, variable.dims, number)
+            digests[file] = files.write(root / file, [encoded])
+    return digests
+
+
+def write_rest(root: Path, tree: Any, number: int, chunk: int) -> None:
+    """All that is not a complete chunk: the last draws, what has no draws, and the metadata.
+
+    `tree` holds the draws after chunk `number`, which may be none.
+    """
+    metadata: dict[str, Any] = {}
+    for path, variable in variables(tree):
+        described, encoded = encoded_as(variable, chunk)
+        file = "/".join([path, "c", *["0"] * variable.ndim])
+        if DRAW in variable.dims:
+            axis = variable.dims.index(DRAW)
+            described["shape"][axis] += number * chunk
+            file = chunk_file(path, variable.dims, number)
+        if variable.size:
+            files.write(root / file, [encoded], durable=False)
+        metadata[path] = described
+    for group in tree.subtree:
+        if group is not tree:
+            metadata[group.path.strip("/")] = group_metadata(group.attrs)
+    for path, described in metadata.items():
+        files.write(root / path / "zarr.json", [json.dumps(described).encode()], durable=False)
+    consolidated = {"kind": "inline", "must_understand": False, "metadata": metadata}
+    described = group_metadata(tree.attrs) | {"consolidated_metadata": consolidated}
+    files.write(root / "zarr.json", [json.dumps(described, indent=1).encode()])
+
+
+def opened(root: Path) -> Any:
+    """The results in a folder, read as they are looked at."""
+    import xarray
+
+    return xarray.open_datatree(root, engine="zarr", chunks=None, consolidated=True)
+
+
+def variables(tree: Any) -> Iterator[tuple[str, Any]]:
+    """Every array of a tree with its path, checked to stay inside the folder."""
+    for group in tree.subtree:
+        for name, variable in group.to_dataset(inherit=False).variables.items():
+            yield f"{group.path.strip('/')}/{checked_name(str(name))}", variable
+
+
+def is_name(name: str) -> bool:
+    """Whether this can be the name of an array, and so of a folder."""
+    plain = bool(name) and name.isprintable() and not set(name) & set("/\\") and not name.startswith("__")
+    return plain and name not in RESERVED and len(name.encode()) <= 200
+
+
+def checked_name(name: str) -> str:
+    if not is_name(name):
+        raise ValueError(f"init has a parameter named {name!r}, which cannot be the name of a stored array; rename it")
+    return name
+
+
+def chunk_file(path: str, dims: tuple[str, ...], number: int) -> str:
+    return "/".join([path, "c", *(str(number) if dim == DRAW else "0" for dim in dims)])
+
+
+def encoded_as(variable: Any, draws: int) -> tuple[dict[str, Any], bytes]:
+    """Zarr's metadata for an array and its one chunk, which ends in a CRC32C so that a flipped byte is seen."""
+    import zarr
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+    from zarr.storage import MemoryStore
+
+    values = np.asarray(variable.values)
+    if values.dtype.name == "bfloat16":  # Zarr has none; float32 holds the same numbers
+        values = values.astype(np.float32)
+    memory: dict[str, Any] = {}
+    array = zarr.create_array(
+        MemoryStore(memory),
+        shape=values.shape,
+        chunks=tuple(draws if dim == DRAW else max(1, n) for dim, n in zip(variable.dims, values.shape, strict=True)),
+        dtype=values.dtype,
+        compressors=[ZstdCodec(level=1), Crc32cCodec()],
+        fill_value=np.nan if values.dtype.kind == "f" else 0,
+        dimension_names=variable.dims,
+        attributes=variable.attrs,
+        config={"write_empty_chunks": True},
+    )
+    array[...] = values
+    key = "/".join(["c", *["0"] * values.ndim])
+    described = json.loads(memory["zarr.json"].to_bytes())
+    return described, memory[key].to_bytes() if values.size else b""
+
+
+def group_metadata(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {"zarr_format": 3, "node_type": "group", "attributes": attributes}
