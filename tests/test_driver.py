@@ -1,0 +1,240 @@
+"""The time loop: chains, chunks, seeds, labels, divergence, Ctrl-C."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import arviz_stats
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import isotherm
+from isotherm import driver
+
+RNG = np.random.default_rng(0)
+DATA = {"x": RNG.standard_normal((200, 3)).astype(np.float32), "y": RNG.standard_normal(200).astype(np.float32)}
+
+
+def log_likelihood(params, example):
+    return -0.5 * (example["y"] - example["x"] @ params["slope"] - params["offset"]) ** 2
+
+
+def log_prior(params):
+    return -0.5 * (jnp.sum(params["slope"] ** 2) + params["offset"] ** 2)
+
+
+POSTERIOR = isotherm.Posterior(log_likelihood, log_prior)
+INIT = {"offset": np.float32(0), "slope": np.zeros(3, np.float32)}
+
+
+def sample(sampler=None, **settings):
+    settings = {"batch_size": 20, "steps": 300, "chains": 3, "thin": 7, "progress": False} | settings
+    return isotherm.sample(POSTERIOR, sampler or isotherm.mccadl(0.02), DATA, settings.pop("init", INIT), **settings)
+
+
+def flat(tree):
+    return np.concatenate([tree.posterior.offset.values[..., None], tree.posterior.slope.values], axis=-1)
+
+
+def assert_same_run(a, b):
+    for group in ("posterior", "sample_stats", "posterior_mean", "posterior_variance"):
+        for name in a[group].data_vars:
+            np.testing.assert_array_equal(a[group][name], b[group][name], err_msg=f"{group}/{name}")
+
+
+def test_labels():
+    tree = sample()
+    assert tree.posterior.slope.dims == ("chain", "draw", "slope_dim_0")
+    assert tree.posterior.slope.shape == (3, 34, 3)  # (300 − 60) // 7
+    assert tree.posterior.offset.shape == (3, 34)
+    assert tree.posterior.slope.dtype == np.float32
+    assert {"kinetic_temperature", "friction", "expm_error", "diverging"} <= set(tree.sample_stats.data_vars)
+    assert tree.sample_stats.friction.dims == ("chain", "draw")
+    assert not tree.sample_stats.diverging.any()
+    assert (tree.sample_stats.first_bad_step == -1).all()
+    assert tree.posterior_mean.slope.dims == ("chain", "slope_dim_0")
+    said = {"sampler": "mccadl", "sampler_step_size": 0.02, "sampler_friction": 1.0, "batch_size": 20, "steps": 300,
+            "burn_in": 60, "thin": 7, "chains": 3, "seed": 0, "population": 200, "interrupted": 0,
+            "inference_library": "isotherm", "inference_library_version": isotherm.__version__}  # fmt: skip
+    assert said.items() <= tree.attrs.items()
+
+
+def test_arviz_takes_it_as_it_is():
+    tree = sample(steps=2000)
+    assert np.isfinite(arviz_stats.ess(tree).slope).all()
+    assert (arviz_stats.rhat(tree).slope < 1.5).all()
+
+
+def test_a_bare_array_is_called_theta():
+    posterior = isotherm.Posterior(lambda t, x: -0.5 * jnp.sum((x - t) ** 2), lambda t: -0.5 * jnp.sum(t**2))
+    tree = isotherm.sample(
+        posterior, isotherm.sgld(1e-3), DATA["x"], np.zeros(3, np.float32), batch_size=20, steps=50, progress=False
+    )
+    assert tree.posterior.theta.shape == (4, 4, 3)
+
+
+def test_same_seed_same_draws_and_another_seed_others():
+    assert_same_run(sample(seed=5), sample(seed=5))
+    assert not np.allclose(flat(sample(seed=5)), flat(sample(seed=6)))
+
+
+def test_chains_differ_and_one_alone_is_the_first_of_many():
+    """To rounding: products of one and of many chains may add in another order; 300 contracting steps keep it small."""
+    many, one = flat(sample(chains=3)), flat(sample(chains=1))
+    np.testing.assert_allclose(many[:1], one, rtol=1e-3, atol=1e-4)
+    assert np.abs(many[0] - many[1]).max() > 1e-2
+
+
+@pytest.mark.usefixtures("float64")
+def test_every_chain_equals_itself_run_alone():
+    """In double precision, each of three chains against its own key alone, to 1e-10."""
+    what = driver.problem(
+        POSTERIOR, jax.tree.map(np.float64, DATA), jax.tree.map(np.float64, INIT), 3, jax.random.key(9)
+    )
+    batches = driver.Batches(200, 20)
+    keys = jax.random.split(jax.random.key(1), 3)
+    sampler, plan = isotherm.mccadl(0.02), driver.Plan(100, 0, 1)
+
+    def run(which):
+        common = (what.posterior, what.unravel, batches)
+        carry = driver.start(sampler, what.data, what.starts[which], keys[which], *common)
+        return driver.advance(sampler, carry, what.data, keys[which], plan, (0, 100), *common, 100)[1]["position"]
+
+    together = run(slice(None))
+    for chain in range(3):
+        np.testing.assert_allclose(run(slice(chain, chain + 1))[:, 0], together[:, chain], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e-3, 10.0])
+def test_chunk_length_changes_nothing(monkeypatch, seconds):
+    expected = sample()
+    monkeypatch.setattr(driver, "CHUNK_SECONDS", seconds)
+    monkeypatch.setattr(driver, "RECORD_BYTES", 200 if seconds else 0)
+    assert_same_run(sample(), expected)
+
+
+def test_moments_are_those_of_every_step():
+    """Against all the steps themselves; float32 sums, relative to the spread."""
+    tree = sample(thin=1)
+    draws = flat(tree).astype(np.float64)
+    mean = np.concatenate([tree.posterior_mean.offset.values[:, None], tree.posterior_mean.slope.values], axis=1)
+    variance = np.concatenate(
+        [tree.posterior_variance.offset.values[:, None], tree.posterior_variance.slope.values], axis=1
+    )
+    np.testing.assert_allclose(mean, draws.mean(1), atol=1e-5 * draws.std())
+    np.testing.assert_allclose(variance, draws.var(1), rtol=1e-4)
+    thinned = sample(thin=50)
+    np.testing.assert_array_equal(thinned.posterior_mean.slope, tree.posterior_mean.slope)
+    np.testing.assert_array_equal(flat(thinned), flat(tree)[:, 49::50])
+
+
+def test_passes_are_steps():
+    assert sample(steps=None, passes=30).attrs["steps"] == 300
+
+
+def test_exact_gradients_make_batches_that_do_not_matter():
+    runs = [sample(isotherm.sgld(1e-4), batch_size=200, replace=False, seed=s, steps=20, thin=1) for s in (0, 0)]
+    assert_same_run(*runs)
+    tree = sample(isotherm.mccadl(1e-2), batch_size=200, replace=False, steps=20, thin=1)
+    assert (tree.sample_stats.expm_error == 0).all()
+
+
+def test_starts_can_be_drawn():
+    tree = sample(isotherm.sgld(1e-12), init=lambda key: jax.tree.map(
+        lambda leaf: leaf + jax.random.normal(key, leaf.shape), INIT), burn_in=0.0, thin=1, steps=1)  # fmt: skip
+    starts = flat(tree)[:, 0]
+    assert np.abs(starts[0] - starts[1]).max() > 0.1
+
+
+def test_divergence_is_data():
+    """A start beyond a cliff for some chains: those are marked from their first bad step, the others go on."""
+    posterior = isotherm.Posterior(
+        lambda t, x: -0.5 * jnp.sum((x - t) ** 2), lambda t: jnp.where(t[0] > 5.0, -jnp.sum(t**6), jnp.sum(t) * 0.0)
+    )
+    starts = iter([0.0, 100.0, 0.0])
+    settings = {"batch_size": 20, "steps": 40, "chains": 3, "thin": 5, "burn_in": 0.0, "progress": False}
+    with pytest.warns(RuntimeWarning, match=r"1 of 3 chains diverged \(chain 1 at step \d+\): use a smaller step_size"):
+        tree = isotherm.sample(
+            posterior, isotherm.sgld(1e-3), DATA["x"], lambda key: jnp.full(3, next(starts)), **settings
+        )
+    first = tree.sample_stats.first_bad_step.values
+    assert first[0] == first[2] == -1
+    assert 1 <= first[1] <= 40
+    ends = 5 * np.arange(1, 9)
+    np.testing.assert_array_equal(tree.sample_stats.diverging.values[1], ends >= first[1])
+    assert not tree.sample_stats.diverging.values[[0, 2]].any()
+    assert np.isfinite(tree.posterior.theta.values[[0, 2]]).all()
+    assert np.isnan(tree.posterior_mean.theta.values[1]).all()
+
+
+def test_all_chains_diverged():
+    with pytest.warns(RuntimeWarning, match="all 3 chains diverged .* smaller step_size than 50"):
+        tree = sample(isotherm.sgnht(50.0))
+    assert tree.posterior.slope.shape == (3, 34, 3)
+    assert tree.sample_stats.diverging.all()
+    assert tree.attrs["interrupted"] == 0
+
+
+def test_a_second_call_compiles_nothing():
+    sample()
+    before = driver.advance._cache_size()
+    sample(isotherm.mccadl(0.01, 3.0), seed=1, steps=400)
+    assert driver.advance._cache_size() == before
+
+
+def test_a_sampler_that_needs_more_than_it_gets():
+    with pytest.raises(ValueError, match="mass has 3 entries but there are 4 parameters"):
+        sample(isotherm.sgld(0.1, mass=np.ones(3)))
+    with pytest.raises(ValueError, match="batch_size must be at least 2 to estimate a covariance, got 1"):
+        sample(batch_size=1)
+
+
+def test_ctrl_c_returns_what_there_is():
+    """A real SIGINT, once the run is under way."""
+    threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    tree = sample(steps=100_000_000, burn_in=0.0)
+    assert time.monotonic() - began < 60
+    assert tree.attrs["interrupted"] == 1
+    assert tree.attrs["steps_done"] < 100_000_000
+    draws = tree.posterior.sizes["draw"]
+    assert draws == tree.attrs["steps_done"] // 7
+    assert np.isfinite(flat(tree)).all()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+PROGRAM = """
+import numpy as np, jax.numpy as jnp, isotherm
+posterior = isotherm.Posterior(lambda t, x: -0.5 * jnp.sum((x - t) ** 2), lambda t: -0.5 * jnp.sum(t**2))
+data = np.ones((50, 2), np.float32)
+isotherm.sample(posterior, isotherm.sgnht(0.01), data, np.zeros(2, np.float32), batch_size=5, steps=3000)
+"""
+
+
+def test_no_bar_where_there_is_no_terminal():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout == done.stderr == ""
+
+
+def test_a_bar_on_a_terminal():
+    """In a real pseudo-terminal."""
+    ours, theirs = os.openpty()
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], stderr=theirs, stdout=theirs) as process:
+        os.close(theirs)
+        text = ""
+        while process.poll() is None or select.select([ours], [], [], 0)[0]:
+            try:
+                text += os.read(ours, 4096).decode(errors="replace")
+            except OSError:  # the other side is closed
+                break
+    os.close(ours)
+    assert process.returncode == 0
+    assert "steps/s" in text
+    assert "temperature" in text
+    assert "3000/3000" in text
