@@ -8,7 +8,7 @@ import isotherm
 SRC = Path(isotherm.__file__).parent
 WALK = [
     "version", "types", "arguments", "datasets", "batches", "posterior", "problem", "flows", "expm", "splitting",
-    "covariance", "samplers", "store", "results", "progress", "driver", "stepsize", "diagnostics", "models",
+    "covariance", "samplers", "store", "results", "progress", "loop", "driver", "stepsize", "diagnostics", "models",
     "estimators", "plots", "report", "experiments", "cli",
 ]  # fmt: skip
 

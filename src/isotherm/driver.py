@@ -1,76 +1,32 @@
-"""The driver and the only time loop: chains, burn-in, thinning, progress, divergence, recording.
+"""The driver: chains, burn-in, thinning, progress, divergence, recording, resuming.
 
-Time is spent in one compiled loop a chunk; between chunks the host draws the progress bar, collects draws and looks
-for divergence. What step i computes depends on i and the state alone (its random numbers come from the chain's key
-folded with i, its moments from a recurrence), so where the chunks end changes nothing.
+Time is spent in one compiled loop a chunk; between chunks the host draws the progress bar, hands draws and state to a
+recorder and looks for divergence. Where the chunks end changes nothing (`loop.py`), so it can go by the clock.
 """
 
 import os
 import time
 import warnings
 from contextlib import closing
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
 
 from isotherm import arguments, results
 from isotherm import store as stores
 from isotherm.batches import Batches
+from isotherm.loop import Carry, Plan, advance, observed, start
 from isotherm.posterior import Posterior
 from isotherm.problem import problem
 from isotherm.progress import Bar, Stop, interruptible
 from isotherm.samplers import Sampler
 from isotherm.store import Draws, Folder, Parts, Recorder
-from isotherm.types import Batch, Params, RandomKey
+from isotherm.types import Batch, Params
 
 CHUNK_SECONDS = 0.25  # how often the host looks in
 RECORD_BYTES = 2**22  # what a chunk may record on the device
-
-
-class Moments(NamedTuple):
-    """Mean and variance of every sampled step, about a reference so that float32 keeps its digits."""
-
-    reference: Float[Array, "chains d"]
-    mean: Float[Array, "chains d"]
-    variance: Float[Array, "chains d"]
-
-    def updated(self, position: Float[Array, "chains d"], count: Int[Array, ""]) -> "Moments":
-        """Welford's recurrence; `count` is this step's number after burn-in, before which nothing changes."""
-        weight = jnp.where(count > 0, 1 / jnp.maximum(count, 1).astype(position.dtype), 0)
-        reference = jnp.where(count == 1, position, self.reference)
-        before = position - reference - self.mean
-        mean = jnp.where(count > 0, self.mean + weight * before, self.mean)
-        product = before * (position - reference - mean)
-        variance = jnp.where(count > 0, self.variance + weight * (product - self.variance), self.variance)
-        return Moments(reference, mean, variance)
-
-
-class Carry(NamedTuple):
-    """All that a run is made of between two steps, each with the chain as leading axis."""
-
-    state: Any
-    moments: Moments
-    first_bad_step: Int[Array, " chains"]
-
-
-class Plan(NamedTuple):
-    """How long, and which steps count: fixed when a run starts."""
-
-    steps: int
-    burn_in: int
-    thin: int
-
-    @property
-    def draws(self) -> int:
-        return self.completed(self.steps)
-
-    def completed(self, step: int) -> int:
-        """How many draws are complete after this many steps."""
-        return max(0, step - self.burn_in) // self.thin
 
 
 def sample(
@@ -245,84 +201,6 @@ def started(parts: Parts) -> Carry:
     return start(parts.sampler, what.data, what.starts, chain_keys(parts), what.posterior, what.unravel, parts.batches)
 
 
-@partial(jax.jit, static_argnames=("posterior", "unravel", "batches"))
-def start(
-    sampler: Any, data: Any, starts: Any, keys: Any, posterior: Posterior, unravel: Any, batches: Batches
-) -> Carry:
-    def one(key: RandomKey, position: Any) -> Any:
-        batch_key, init_key = jax.random.split(jax.random.fold_in(key, 2**31))
-        batch = batches.take(batch_key, data)
-        noisy = posterior.noisy(
-            position, batch, population=batches.population, replace=batches.replace, unravel=unravel
-        )
-        return sampler.init(init_key, position, noisy)
-
-    zeros = jnp.zeros_like(starts)
-    unbroken = jnp.full(starts.shape[:1], -1, jnp.int32)
-    return Carry(over_chains(one)(keys, starts), Moments(zeros, zeros, zeros), unbroken)
-
-
-@partial(jax.jit, static_argnames=("posterior", "unravel", "batches", "slots"), donate_argnames=("carry",))
-def advance(
-    sampler: Any,
-    carry: Carry,
-    data: Any,
-    keys: Any,
-    plan: Plan,
-    span: tuple,
-    posterior: Posterior,
-    unravel: Any,
-    batches: Batches,
-    slots: int,
-) -> tuple[Carry, dict[str, Array]]:
-    """Steps span[0] up to span[1]. The k-th slot of the record is the k-th draw that these steps touch."""
-    first, last = span
-    first_draw = jnp.maximum(0, first - plan.burn_in) // plan.thin
-
-    def one(key: RandomKey, state: Any, step: Any) -> Any:
-        batch_key, step_key = jax.random.split(jax.random.fold_in(key, step))
-        batch = batches.take(batch_key, data)
-        noisy = posterior.noisy(
-            state.position, batch, population=batches.population, replace=batches.replace, unravel=unravel
-        )
-        return sampler.step(step_key, state, noisy)
-
-    def body(step: Any, loop: tuple) -> tuple:
-        carry, record = loop
-        state = over_chains(lambda key, state: one(key, state, step))(keys, carry.state)
-        moments = carry.moments.updated(state.position, step + 1 - plan.burn_in)
-        bad = ~jnp.isfinite(state.position).all(axis=1) & (carry.first_bad_step < 0)
-        first_bad_step = jnp.where(bad, (step + 1).astype(jnp.int32), carry.first_bad_step)
-        slot = jnp.maximum(0, step - plan.burn_in) // plan.thin - first_draw
-        record = {
-            name: jax.lax.dynamic_update_index_in_dim(record[name], value, slot, 0)
-            for name, value in observed(state).items()
-        }
-        return Carry(state, moments, first_bad_step), record
-
-    record = {name: jnp.zeros((slots, *v.shape), v.dtype) for name, v in observed(carry.state).items()}
-    return jax.lax.fori_loop(first, last, body, (carry, record))
-
-
-def over_chains(function: Any) -> Any:
-    """`function` for each chain; one chain alone is not made to look like many, which would slow its products."""
-
-    def mapped(*arguments: Any) -> Any:
-        if jax.tree.leaves(arguments)[0].shape[0] > 1:
-            return jax.vmap(function)(*arguments)
-        alone = jax.tree.map(lambda x: x[0], arguments)
-        return jax.tree.map(lambda x: x[None], function(*alone))
-
-    return mapped
-
-
-def observed(state: Any) -> dict[str, Array]:
-    """What a draw records of a state: the position and every floating scalar, by name."""
-    fields = state._asdict().items()
-    scalars = {k: v for k, v in fields if v.ndim == 1 and jnp.issubdtype(v.dtype, jnp.floating)}
-    return {"position": state.position, **scalars}
-
-
 def missing(carry: Carry, draws: int = 0) -> Draws:
     """So many draws that were not made: NaN, with the names and shapes of those that are."""
     return {name: np.full((draws, *v.shape), np.nan, v.dtype) for name, v in observed(carry.state).items()}
@@ -334,7 +212,7 @@ def run(
     """Chunk after chunk, until the plan is done, a signal, or no chain is left."""
     sampler, what, batches = parts.sampler, parts.what, parts.batches
     keys = chain_keys(parts)
-    slots = max(2, min(RECORD_BYTES // what.starts.nbytes, plan.draws))
+    slots = max(2, min(RECORD_BYTES // what.starts.nbytes, 8192))
     length, began = 4, time.perf_counter()
     while step < plan.steps and not stop.is_set() and (np.asarray(carry.first_bad_step) < 0).any():
         # The draw in progress at `step` and slots − 1 more: what the record has room for.
