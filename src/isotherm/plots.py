@@ -6,8 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-COLOURS = {"sghmc": "#E69F00", "sgnht": "#56B4E9", "ccadl": "#CC79A7", "mccadl": "#0072B2", "eccadl": "#000000"}
-MARKERS = {"sghmc": "s", "sgnht": "^", "ccadl": "v", "mccadl": "o", "eccadl": "D"}
+COLOURS = {
+    "mccadl-known": "#009E73",
+    "sghmc": "#E69F00",
+    "sgnht": "#56B4E9",
+    "ccadl": "#CC79A7",
+    "mccadl": "#0072B2",
+    "eccadl": "#000000",
+}
+MARKERS = {
+    "mccadl-known": "P",
+    "sghmc": "s",
+    "sgnht": "^",
+    "ccadl": "v",
+    "mccadl": "o",
+    "eccadl": "D",
+}
 DASHES = {1.0: "-", 10.0: "--"}
 STYLE: Any = {
     "font.size": 9,
@@ -91,7 +105,9 @@ def _panel(axes: Any, panel: Panel, xscale: str, yscale: str) -> None:
     if panel.limits is not None:
         axes.set_ylim(*panel.limits)
     if panel.note:
-        axes.text(0.98, 0.98, panel.note, transform=axes.transAxes, ha="right", va="top", fontsize=7, color="0.3")
+        box = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1.5}
+        place = {"transform": axes.transAxes, "ha": "right", "va": "bottom", "bbox": box}
+        axes.text(0.98, 0.03, panel.note, fontsize=7, color="0.3", **place)
 
 
 def _legend(figure: Any, axes: Any) -> None:

@@ -70,14 +70,15 @@ def predictive(model: Any, draws: Any, x: Any, labels: np.ndarray) -> dict[str, 
 
 
 def moments(materials: Materials, draws: Any) -> dict[str, Any]:
-    """The mean and tr(H C), for a comparison with a reference later; only where θ is one vector of moderate size."""
+    """Lᵀ(mean − mode) and tr(H C), with H = LLᵀ the Hessian at the mode: a reference may come later than the cell.
+
+    Only where θ is one vector of moderate size.
+    """
     if not isinstance(draws, np.ndarray) or draws.shape[1] > MOST_MOMENTS:
         return {}
-    values = draws.astype(np.float64)
-    mean = values.mean(axis=0)
-    covariance = (values - mean).T @ (values - mean) / len(values)
-    hessian = laplace(materials).precision
-    return {"mean": mean.tolist(), "hessian_covariance_trace": float(np.sum(hessian * covariance))}
+    around = laplace(materials)
+    whitened = (draws.astype(np.float64) - around.mode) @ np.linalg.cholesky(around.precision)
+    return {"whitened_mean": whitened.mean(axis=0).tolist(), "whitened_variance": float(whitened.var(axis=0).sum())}
 
 
 def _means(draws: Any, windows: list[curves.Window]) -> Any:
@@ -87,12 +88,12 @@ def _means(draws: Any, windows: list[curves.Window]) -> Any:
 
 
 def _of_mean(model: Any, mean: Any, x: Any, labels: np.ndarray) -> tuple[float, float]:
-    log_p = np.minimum(_predict(model, mean, x), 0)
+    log_p = np.minimum(predict(model, mean, x), 0)
     return diagnostics.log_loss(log_p, labels), diagnostics.error(log_p, labels)
 
 
 @partial(jax.jit, static_argnames="model")
-def _predict(model: Any, params: Any, x: Any) -> Any:
+def predict(model: Any, params: Any, x: Any) -> Any:
     return model.predict(params, x)
 
 

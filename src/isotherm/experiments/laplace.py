@@ -1,5 +1,6 @@
 """The mode of a posterior and its Hessian there (the Laplace precision), by Newton's method in float64."""
 
+import threading
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 from isotherm.experiments.settings import Materials
 
 MOST_ITERATIONS = 50
+_one_at_a_time = threading.Lock()
 
 
 class Laplace(NamedTuple):
@@ -19,8 +21,14 @@ class Laplace(NamedTuple):
     precision: np.ndarray
 
 
-@lru_cache(maxsize=4)
 def laplace(materials: Materials) -> Laplace:
+    """The approximation, computed once for the same materials."""
+    with _one_at_a_time:
+        return _newton(materials)
+
+
+@lru_cache(maxsize=4)
+def _newton(materials: Materials) -> Laplace:
     """From the task's start, for parameters that are one vector; steps are halved until they climb."""
     with jax.enable_x64(True):
         data = jax.tree.map(lambda column: jnp.asarray(column, jnp.float64), materials.data)

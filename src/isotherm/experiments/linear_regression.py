@@ -8,7 +8,8 @@ import numpy as np
 
 from isotherm.datasets import linear_regression
 from isotherm.datasets.files import Folder
-from isotherm.experiments.settings import Experiment, Gaussian, Materials, Task
+from isotherm.experiments.experiment import Experiment
+from isotherm.experiments.settings import Gaussian, Materials, Task
 from isotherm.models import Linear
 
 PRIOR_VARIANCE = 10.0

@@ -54,23 +54,13 @@ class Task:
     seeds: int = 3
     burn_in: float = 0.2
     thin: int = 1
+    workers: int = 2
     reference_draws: int = 0
     small_step: float | None = None
     notes: str = ""
 
     def sampler(self, method: str, step_size: float, friction: float) -> Any:
         return getattr(samplers, method)(step_size, friction, **self.options.get(method, {}))
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """One command's worth: a figure and its tables. `curve` names what the figure shows against passes."""
-
-    name: str
-    title: str
-    tasks: tuple[Task, ...]
-    curve: str
-    notes: str = ""
 
 
 @dataclass(frozen=True)

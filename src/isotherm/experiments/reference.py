@@ -1,0 +1,78 @@
+"""The truth to be near: the posterior by BlackJAX's NUTS on all the data.
+
+NUTS runs in coordinates whitened by the Laplace approximation, from the mode, with unit mass: only its step size is
+adapted. The reference's own Monte Carlo error comes from batch means.
+"""
+
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from isotherm.experiments import classify
+from isotherm.experiments.laplace import laplace, log_density
+from isotherm.experiments.settings import Materials
+
+WARMUP = 300
+BATCHES = 20
+MISSING = "the reference posterior needs BlackJAX: pip install blackjax (or pip install -e '.[dev]' in a checkout)"
+
+
+def available() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("blackjax") is not None
+
+
+def reference(materials: Materials, draws: int, seed: int = 0) -> dict[str, Any]:
+    """Metrics and moments of `draws` NUTS draws, the standard error of the expected log loss, and the time taken."""
+    began = time.perf_counter()
+    positions = nuts(materials, draws, seed)
+    metrics, _, moments = classify.measure(positions, materials, 0.0, True)
+    return {
+        "metrics": metrics,
+        "moments": moments,
+        "standard_error": standard_error(materials, positions),
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def nuts(materials: Materials, draws: int, seed: int) -> np.ndarray:
+    """Draws (draws, d), float32."""
+    try:
+        import blackjax  # type: ignore[import-untyped]
+    except ImportError:
+        raise ModuleNotFoundError(MISSING) from None
+    around = laplace(materials)
+    values, vectors = np.linalg.eigh(around.precision)
+    mode = jnp.asarray(around.mode, jnp.float32)
+    spread = jnp.asarray(vectors / np.sqrt(values), jnp.float32)
+    data = jax.tree.map(jnp.asarray, materials.data)
+
+    def density(whitened: Any) -> Any:
+        return log_density(materials.model, mode + spread @ whitened, data)
+
+    warm_key, key = jax.random.split(jax.random.key(seed))
+    warmup = blackjax.window_adaptation(blackjax.nuts, density)
+    (state, found), _ = warmup.run(warm_key, jnp.zeros_like(mode), num_steps=WARMUP)
+    kernel = blackjax.nuts(density, found["step_size"], jnp.ones_like(mode))
+
+    def step(state: Any, key: Any) -> Any:
+        state, _ = kernel.step(key, state)
+        return state, state.position
+
+    _, whitened = jax.jit(lambda state, keys: jax.lax.scan(step, state, keys))(state, jax.random.split(key, draws))
+    return np.asarray(mode[None] + whitened @ spread.T)
+
+
+def standard_error(materials: Materials, positions: np.ndarray) -> float:
+    """Of the expected log loss, by batch means."""
+    test = materials.test
+    assert test is not None
+    labels = np.asarray(materials.model.class_index(test["y"]))
+    batches = np.array_split(positions, BATCHES)
+    losses = [classify.predictive(materials.model, b, jnp.asarray(test["x"]), labels) for b in batches]
+    found = [loss["expected_log_loss"] for loss in losses]
+    return float(np.std(found, ddof=1) / np.sqrt(BATCHES))

@@ -1,0 +1,190 @@
+"""The paper's claim of weak second order, put to the test: bias of ⟨θ²⟩ against the step size.
+
+A linear-Gaussian model whose gradient noise is known: one example has log-likelihood −½|x − θ|², so the force is
+(N/n) Σ_batch (x_i − θ), its covariance S = (N²/n) Cov(x) does not depend on θ, and the posterior is N(x̄, I/N) under a
+flat prior. x ~ N(0, diag(σ²)) with variances from ¼ to 4, so that no scalar thermostat can balance the noise.
+mCCAdL runs twice: with S estimated from each batch, as always, and with S known.
+"""
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from isotherm import plots, results, samplers
+from isotherm.driver import sample
+from isotherm.experiments.plan import Options
+from isotherm.experiments.runner import Finished, Job
+from isotherm.experiments.settings import LABELS, METHODS
+from isotherm.posterior import Covariance, Noisy, Posterior
+from isotherm.report import Entry, Picture, Section, Table
+
+N, BATCH, D = 2_000, 100, 10
+STEPS, QUICK_STEPS = 40_000, 4_000
+CHAINS = 16
+FREQUENCY = math.sqrt(N)  # of the posterior's harmonic well
+FRICTION = round(FREQUENCY, 3)
+STEP_SIZES = tuple(round(x / FREQUENCY, 8) for x in (0.0125, 0.025, 0.05, 0.1, 0.141, 0.2, 0.283, 0.4))
+VARIANTS = ("sgnht", "ccadl", "mccadl-known", "mccadl", *(("eccadl",) if "eccadl" in METHODS else ()))
+NAMES = LABELS | {"mccadl-known": "mCCAdL, S known", "mccadl": "mCCAdL, S from the batch"}
+
+
+@cache
+def data() -> np.ndarray:
+    """x (N, D), with variances from ¼ to 4."""
+    spread = np.geomspace(0.5, 2, D)
+    return (np.random.default_rng(0).standard_normal((N, D)) * spread).astype(np.float32)
+
+
+def log_likelihood(theta: Any, x: Any) -> Any:
+    return -0.5 * jnp.sum((x - theta) ** 2)
+
+
+def log_prior(theta: Any) -> Any:
+    return 0.0 * jnp.sum(theta)
+
+
+@dataclass(frozen=True)
+class Known(Posterior):
+    """The same posterior, with the covariance of its noisy force known rather than estimated."""
+
+    covariance: Callable[[], np.ndarray]
+
+    def noisy(self, position: Any, batch: Any, **more: Any) -> Noisy:
+        force = super().noisy(position, batch, **more).force
+        values, vectors = np.linalg.eigh(self.covariance())
+        root = jnp.asarray(vectors * np.sqrt(values), position.dtype)
+        # A pair of rows ±r has mean zero, which is what Covariance takes out.
+        rows = jnp.concatenate([root.T, -root.T]) / math.sqrt(2)
+        return Noisy(force, lambda: Covariance(1.0, lambda v: rows @ v, lambda u: rows.T @ u, lambda: rows))
+
+
+@cache
+def known_covariance() -> np.ndarray:
+    """S = (N²/n) Cov(x), of batches with replacement."""
+    return N**2 / BATCH * np.cov(data().astype(np.float64).T, bias=True)
+
+
+ESTIMATED, KNOWN = Posterior(log_likelihood, log_prior), Known(log_likelihood, log_prior, known_covariance)
+
+
+def sampler(variant: str, step_size: float) -> Any:
+    """Lanczos at full rank, so that C is exact."""
+    more = {"rank": D} if variant.startswith("mccadl") else {}
+    return getattr(samplers, variant.removesuffix("-known"))(step_size, FRICTION, **more)
+
+
+def bias(variant: str, step_size: float, steps: int) -> dict[str, Any]:
+    """(⟨|θ − x̄|²⟩ − D/N)/(D/N) with its standard error over chains."""
+    began = time.perf_counter()
+    centre = data().mean(axis=0, dtype=np.float64)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* diverged", category=RuntimeWarning)
+        tree = sample(
+            KNOWN if variant.endswith("-known") else ESTIMATED,
+            sampler(variant, step_size),
+            data(),
+            centre.astype(np.float32),
+            batch_size=BATCH,
+            steps=steps,
+            burn_in=0.2,
+            thin=steps // 10,
+            chains=CHAINS,
+            seed=0,
+            progress=False,
+        )
+    if tree.attrs["interrupted"]:
+        raise KeyboardInterrupt
+    first_bad = tree["sample_stats"]["first_bad_step"].values
+    mean, variance = (tree[f"posterior_{which}"]["theta"].values.astype(np.float64) for which in ("mean", "variance"))
+    relative = N * (variance + (mean - centre) ** 2).mean(axis=1) - 1
+    alive = bool((first_bad < 0).all())
+    return {
+        "metrics": {
+            "relative_bias": float(relative.mean()) if alive else None,
+            "standard_error": float(relative.std(ddof=1) / math.sqrt(CHAINS)) if alive else None,
+        },
+        "first_bad_step": None if alive else int(first_bad[first_bad >= 0].min()),
+        "seconds": time.perf_counter() - began,
+        "seconds_per_step": tree.attrs["sampling_time"] / tree.attrs["steps_done"],
+    }
+
+
+def slope(step_sizes: Sequence[float], biases: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
+    """Of log|bias| against log h and its error, by weighted least squares, from biases beyond 3 errors and below ½."""
+    kept = [(h, abs(b), e) for h, b, e in zip(step_sizes, biases, errors, strict=True) if 3 * e < abs(b) < 0.5]
+    if len(kept) < 2:
+        return math.nan, math.nan
+    h, b, e = (np.array(column) for column in zip(*kept, strict=True))
+    weights = (b / e) ** 2
+    x = np.log(h) - np.average(np.log(h), weights=weights)
+    scale = np.sum(weights * x**2)
+    return float(np.sum(weights * x * np.log(b)) / scale), float(1 / np.sqrt(scale))
+
+
+class WeakOrder:
+    """The experiment, in the shape the command wants."""
+
+    name, title, workers = "weak-order", "Weak order: bias of ⟨θ²⟩ against the step size", 1
+
+    def jobs(self, options: Options) -> list[Job]:
+        steps = QUICK_STEPS if options.quick else STEPS
+        return [self._job(variant, h, steps) for variant in VARIANTS for h in STEP_SIZES]
+
+    def _job(self, variant: str, step_size: float, steps: int) -> Job:
+        settings = {
+            "kind": "cell",
+            "experiment": self.name,
+            "dataset": "gaussian-mean",
+            "sampler": variant,
+            "step_size": step_size,
+            "friction": FRICTION,
+            "seed": 0,
+            "rows": N,
+            "parameters": D,
+            "batch_size": BATCH,
+            "chains": CHAINS,
+            "steps": steps,
+            "burn_in": 0.2,
+            **results.settings("sampler", sampler(variant, step_size)),
+        }
+        name = f"{self.name}/{variant}-h{step_size:g}"
+        return Job(name, settings, lambda: bias(variant, step_size, steps))
+
+    def summary(self, finished: Sequence[Finished], figures: Path) -> tuple[list[dict[str, Any]], Section]:
+        cells = [{**job.settings, **result} for job, result in finished]
+        lines, rows, gone = [], [], []
+        for variant in VARIANTS:
+            mine = [cell for cell in cells if cell["sampler"] == variant]
+            alive = [cell for cell in mine if cell["first_bad_step"] is None]
+            gone += [f"{NAMES[variant]} diverged at h = {c['step_size']:g}" for c in mine if c not in alive]
+            h = [cell["step_size"] for cell in alive]
+            biases, errors = ([cell["metrics"][m] for cell in alive] for m in ("relative_bias", "standard_error"))
+            lines.append(plots.Line(NAMES[variant], h, [abs(b) for b in biases], variant, 1.0, errors))
+            order, uncertain = slope(h, biases, errors)
+            said = "–" if math.isnan(order) else f"{order:.2f} ± {uncertain:.2f}"
+            rows.append([Entry(NAMES[variant]), *map(_entry, mine), Entry(said)])
+        panel = plots.Panel("", lines, note="\n".join(gone))
+        drawn = plots.draw([[panel]], "step size", "|relative bias of ⟨θ²⟩|", xscale="log", yscale="log")
+        plots.save(drawn, figures / f"{self.name}.pdf")
+        picture = Picture(plots.save(drawn, figures / f"{self.name}.png"), self.title)
+        columns = ["", *(f"h = {h:g}" for h in STEP_SIZES), "slope"]
+        caption = "relative bias ± standard error over chains; slope of log|bias| on log h, from biases beyond 3 errors and below 0.5"
+        table = Table(self.title, columns, rows, caption)
+        return cells, Section(self.title, (__doc__ or "").split("\n\n", 1)[1], [table], [picture])
+
+
+def _entry(cell: dict[str, Any]) -> Entry:
+    if cell["first_bad_step"] is not None:
+        return Entry(f"NaN, step {cell['first_bad_step']}", shade="gone")
+    return Entry(f"{cell['metrics']['relative_bias']:+.4f} ± {cell['metrics']['standard_error']:.4f}")
+
+
+EXPERIMENT = WeakOrder()
