@@ -98,7 +98,8 @@ def advance(
         noisy = posterior.noisy(
             state.position, batch, population=batches.population, replace=batches.replace, unravel=unravel
         )
-        return sampler.step(step_key, state, noisy)
+        # The loop's own counter, the same for all chains: a condition on it stays a branch when chains are vectorised.
+        return sampler.step(step_key, state._replace(step=jnp.asarray(step, jnp.int32)), noisy)
 
     def body(step: Any, loop: tuple) -> tuple:
         carry, record = loop
@@ -132,5 +133,6 @@ def over_chains(function: Any) -> Any:
 def observed(state: Any) -> dict[str, Array]:
     """What a draw records of a state: the position and every floating scalar, by name."""
     fields = state._asdict().items()
-    scalars = {k: v for k, v in fields if v.ndim == 1 and jnp.issubdtype(v.dtype, jnp.floating)}
+    arrays = {k: v for k, v in fields if isinstance(v, jax.Array)}
+    scalars = {k: v for k, v in arrays.items() if v.ndim == 1 and jnp.issubdtype(v.dtype, jnp.floating)}
     return {"position": state.position, **scalars}
