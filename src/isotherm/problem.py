@@ -72,6 +72,26 @@ def check_params(params: Params) -> None:
                 "write 0.0 rather than 0, and keep integers in the data"
             )
         check_finite(name, array, "entry")
+    check_names(params)
+
+
+def check_names(params: Params) -> None:
+    """Each array gets a name of its own in the results."""
+    names = variable_names(params)
+    taken = {"chain": 1, "draw": 1}
+    for name, leaf in zip(names, jax.tree.leaves(params), strict=True):
+        for label in (name, *(f"{name}_dim_{axis}" for axis in range(np.ndim(leaf)))):
+            taken[label] = taken.get(label, 0) + 1
+    for name in names:
+        if "/" in name or taken[name] > 1:
+            why = "contains a slash" if "/" in name else "is also the name of another array or dimension of the results"
+            raise ValueError(f"init has a parameter named {name!r}, which {why}; rename it")
+
+
+def variable_names(params: Params) -> list[str]:
+    """What the arrays of the parameters are called in the results: "theta" for a bare array, paths for a tree."""
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+    return [jax.tree_util.keystr(path, simple=True, separator=".") or "theta" for path in paths]
 
 
 def check_finite(name: str, array: np.ndarray, word: str) -> None:
@@ -113,7 +133,10 @@ def check_model(posterior: Posterior, params: Params, data: Batch) -> None:
 
 def named(root: str, tree: Any) -> list[tuple[str, np.ndarray]]:
     """The arrays of a tree as NumPy sees them, each with the words a user would write to reach it."""
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    try:
+        leaves = jax.tree_util.tree_leaves_with_path(tree)
+    except ValueError as error:  # the only one that JAX raises here
+        raise TypeError(f"{root} has a dict whose keys cannot be sorted; use strings") from error
     return [(root + jax.tree_util.keystr(path), np.asarray(leaf)) for path, leaf in leaves]
 
 

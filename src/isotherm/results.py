@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from isotherm.problem import variable_names
 from isotherm.types import Params, Vector
 from isotherm.version import __version__
 
@@ -71,12 +72,12 @@ def tree(
 
 
 def variables(positions: np.ndarray, unravel: Callable[[Vector], Params]) -> dict[str, np.ndarray]:
-    """Flat positions (…, d) as the named arrays of the parameters: "theta" for a bare array, paths for a tree."""
+    """Flat positions (…, d) as the named arrays of the parameters."""
     lead = positions.shape[:-1]
     flat = jax.ShapeDtypeStruct(positions.shape[-1:], positions.dtype)
     out, offset = {}, 0
-    for path, leaf in jax.tree_util.tree_leaves_with_path(jax.eval_shape(unravel, flat)):
-        name = jax.tree_util.keystr(path, simple=True, separator=".") or "theta"
+    params = jax.eval_shape(unravel, flat)
+    for name, leaf in zip(variable_names(params), jax.tree.leaves(params), strict=True):
         out[name] = positions[..., offset : offset + leaf.size].reshape(*lead, *leaf.shape).astype(leaf.dtype)
         offset += leaf.size
     return out

@@ -62,10 +62,11 @@ def opened(root: Path) -> Any:
 
 
 def variables(tree: Any) -> Iterator[tuple[str, Any]]:
-    """Every array of a tree with its path, checked to stay inside the folder."""
+    """Every array of a tree with its path, which stays inside the folder."""
     for group in tree.subtree:
         for name, variable in group.to_dataset(inherit=False).variables.items():
-            yield f"{group.path.strip('/')}/{checked_name(str(name))}", variable
+            check_name(str(name))
+            yield f"{group.path.strip('/')}/{name}", variable
 
 
 def is_name(name: str) -> bool:
@@ -74,10 +75,9 @@ def is_name(name: str) -> bool:
     return plain and name not in RESERVED and len(name.encode()) <= 200
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> None:
     if not is_name(name):
         raise ValueError(f"init has a parameter named {name!r}, which cannot be the name of a stored array; rename it")
-    return name
 
 
 def chunk_file(path: str, dims: tuple[str, ...], number: int) -> str:

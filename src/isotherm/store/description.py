@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm import samplers
-from isotherm.problem import Problem, named
+from isotherm.problem import Problem, named, variable_names
+from isotherm.store.arrays import check_name
 from isotherm.types import Params, Vector
 from isotherm.version import __version__
 
@@ -92,6 +93,8 @@ def other_model(stored: dict[str, float], what: Problem) -> Iterator[str]:
 def layout(unravel: Callable[[Vector], Params], flat: Any) -> dict[str, Any]:
     """The structure of the parameters: dicts with string keys, lists and tuples of arrays; else its leaves alone."""
     params = jax.eval_shape(unravel, jax.ShapeDtypeStruct(flat.shape[-1:], flat.dtype))
+    for name in variable_names(params):
+        check_name(name)
     leaves = [
         {"name": jax.tree_util.keystr(path), "shape": list(leaf.shape), "dtype": leaf.dtype.name}
         for path, leaf in jax.tree_util.tree_leaves_with_path(params)

@@ -1,0 +1,425 @@
+"""A run on disk: the same draws as in memory, open to readers as it goes, resumed bit for bit."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray
+
+import isotherm
+from isotherm.store import checkpoint, description, files, recorder
+from isotherm.store.writer import Writer
+
+RNG = np.random.default_rng(0)
+DATA = {"x": RNG.standard_normal((40, 2), np.float32), "y": RNG.standard_normal(40, np.float32)}
+INIT = {"w": np.zeros(2, np.float32), "b": np.zeros((), np.float32)}
+SETTINGS = {"batch_size": 8, "steps": 400, "burn_in": 0.25, "thin": 3, "chains": 2, "seed": 5, "progress": False}
+
+
+def log_likelihood(params, example):
+    return -0.5 * (example["y"] - example["x"] @ params["w"] - params["b"]) ** 2
+
+
+def log_prior(params):
+    return -0.5 * (jnp.sum(params["w"] ** 2) + params["b"] ** 2)
+
+
+POSTERIOR = isotherm.Posterior(log_likelihood, log_prior)
+SAMPLER = isotherm.sgnht(step_size=0.01, friction=2.0)
+
+
+def run(store=None, sampler=SAMPLER, init=INIT, **changed):
+    return isotherm.sample(POSTERIOR, sampler, DATA, init, store=store, **(SETTINGS | changed))
+
+
+def assert_same(tree, other):
+    """The same arrays, byte for byte, under the same names."""
+    assert set(tree.children) == set(other.children)
+    for group in other.children:
+        found, expected = tree[group].to_dataset(), other[group].to_dataset()
+        assert set(found.variables) == set(expected.variables)
+        for name, variable in expected.variables.items():
+            assert found[name].dims == variable.dims, name
+            assert found[name].dtype == variable.dtype, name
+            assert found[name].values.tobytes() == variable.values.tobytes(), name
+
+
+class StopAfter:
+    """Sets the stop of a run after so many chunks, as a signal would."""
+
+    def __init__(self, chunks, signum=signal.SIGINT):
+        self.left, self.signum = chunks, signum
+
+    def __call__(self, *_):
+        self.left -= 1
+        if self.left == 0:
+            signal.raise_signal(self.signum)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Chunks and checkpoints come often enough to matter in a short run."""
+    monkeypatch.setattr(recorder, "CHUNK_DRAWS", 16)
+    monkeypatch.setattr(recorder, "EVERY", 0.0)
+    monkeypatch.setattr(recorder, "SHARE", 1e9)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted():
+    return run()
+
+
+@pytest.fixture
+def interrupt(monkeypatch):
+    """A function that makes the next run stop after so many chunks of at most 32 steps."""
+
+    def at(chunks, signum=signal.SIGINT):
+        monkeypatch.setattr("isotherm.driver.CHUNK_SECONDS", 1e-9)
+        monkeypatch.setattr("isotherm.driver.Bar.update", StopAfter(chunks, signum))
+
+    return at
+
+
+def test_stored_equals_in_memory(tmp_path, uninterrupted):
+    tree = run(tmp_path / "run.zarr")
+    assert_same(tree, uninterrupted)
+    assert tree.attrs["steps_done"] == 400
+    assert tree.attrs["interrupted"] == 0
+    assert {k: v for k, v in tree.attrs.items() if k != "sampling_time"} == {
+        k: v for k, v in uninterrupted.attrs.items() if k != "sampling_time"
+    }
+
+
+def test_what_is_returned_is_read_when_looked_at(tmp_path):
+    tree = run(tmp_path / "run.zarr")
+    assert not tree["posterior"]["w"].variable._in_memory
+    assert tree["posterior"]["w"].values.shape == (2, 100, 2)
+
+
+def test_opens_with_xarray_in_any_way(tmp_path, uninterrupted):
+    run(tmp_path / "run.zarr")
+    assert_same(xarray.open_datatree(tmp_path / "run.zarr", engine="zarr"), uninterrupted)
+    for group in ("posterior", "sample_stats"):
+        found = xarray.open_dataset(tmp_path / "run.zarr", engine="zarr", group=group, consolidated=False)
+        assert set(found.variables) == set(uninterrupted[group].to_dataset().variables)
+
+
+def test_opens_while_running(tmp_path, monkeypatch):
+    seen = []
+
+    def look(self, step, *_):
+        if step % 10 == 0:
+            tree = xarray.open_datatree(tmp_path / "run.zarr", engine="zarr")
+            seen.append((tree.attrs["steps_done"], tree["posterior"].to_dataset().load().sizes["draw"]))
+
+    monkeypatch.setattr("isotherm.driver.CHUNK_SECONDS", 1e-9)
+    monkeypatch.setattr("isotherm.driver.Bar.update", look)
+    run(tmp_path / "run.zarr", steps=40, burn_in=0.25)
+    assert all(draws == max(0, step - 10) // 3 for step, draws in seen)
+    assert any(draws > 0 for _, draws in seen)
+
+
+@pytest.mark.parametrize("chunks", [1, 7, 60])
+def test_resumed_equals_uninterrupted(tmp_path, uninterrupted, interrupt, monkeypatch, chunks):
+    interrupt(chunks)
+    part = run(tmp_path / "run.zarr")
+    assert part.attrs["interrupted"] == 1
+    assert part.attrs["steps_done"] < 400
+    draws = part["posterior"].sizes["draw"]
+    assert part["posterior"]["w"].values.tobytes() == uninterrupted["posterior"]["w"].values[:, :draws].tobytes()
+    monkeypatch.undo()
+    assert_same(isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, progress=False), uninterrupted)
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        *(getattr(isotherm.samplers, name)(step_size=0.01) for name in isotherm.samplers.__all__ if name.islower()),
+        isotherm.sgld(step_size=1e-3, mass=np.array([1.0, 2.0, 3.0], np.float32)),
+        isotherm.sghmc(step_size=0.01, friction=0.0, temperature=0.5, mass=2.0),
+    ],
+    ids=lambda sampler: type(sampler).__name__,
+)
+def test_every_sampler_is_rebuilt_from_its_settings(tmp_path, interrupt, monkeypatch, sampler):
+    interrupt(10)
+    run(tmp_path / "run.zarr", sampler, steps=60)
+    monkeypatch.undo()
+    resumed = isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, progress=False)
+    assert_same(resumed, run(sampler=sampler, steps=60))
+
+
+def test_extended_equals_longer(tmp_path):
+    run(tmp_path / "run.zarr", steps=200, burn_in=0.0)
+    extended = isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, steps=200, progress=False)
+    assert_same(extended, run(burn_in=0.0))
+    assert extended.attrs["steps"] == 400
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path, uninterrupted):
+    run(tmp_path / "run.zarr")
+    again = isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, progress=False)
+    assert_same(again, uninterrupted)
+    assert again.attrs["interrupted"] == 0
+
+
+def test_a_schedule_is_asked_for_again(tmp_path, interrupt, monkeypatch):
+    def schedule(step):
+        return 0.01 / (1 + step / 100)
+
+    interrupt(20)
+    run(tmp_path / "run.zarr", isotherm.sgld(step_size=schedule))
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="step_size is a function, which is not stored; pass sampler= again"):
+        isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA)
+    other = isotherm.sgld(step_size=lambda step: 0.01 / (1 + step / 50))
+    with pytest.raises(ValueError, match=r"other sampler: step_size\(1\) is 0\.0098.*, was 0\.0099"):
+        isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, sampler=other)
+    same = isotherm.sgld(step_size=schedule)
+    resumed = isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, sampler=same, progress=False)
+    assert_same(resumed, run(sampler=same))
+
+
+class Named(NamedTuple):
+    w: np.ndarray
+    b: np.ndarray
+
+
+def test_parameters_of_another_kind_are_asked_for_again(tmp_path):
+    posterior = isotherm.Posterior(
+        lambda p, e: log_likelihood(p._asdict(), e), lambda p: log_prior({"w": p.w, "b": p.b})
+    )
+    isotherm.sample(posterior, SAMPLER, DATA, Named(**INIT), store=tmp_path / "run.zarr", **SETTINGS)
+    with pytest.raises(ValueError, match="not a nest of dicts, lists and tuples; pass init= again"):
+        isotherm.resume(tmp_path / "run.zarr", posterior, DATA)
+    tree = isotherm.resume(tmp_path / "run.zarr", posterior, DATA, init=Named(**INIT), steps=50, progress=False)
+    assert tree.attrs["steps_done"] == 450
+    wrong = Named(np.zeros(3, np.float32), INIT["b"])
+    other = isotherm.Posterior(lambda p, e: p.b, lambda p: p.b)
+    with pytest.raises(ValueError, match=r"other parameters: init\.w is .*\(3,\), was .*\(2,\)"):
+        isotherm.resume(tmp_path / "run.zarr", other, DATA, init=wrong)
+
+
+@pytest.mark.parametrize(
+    ("posterior", "data", "said"),
+    [
+        (POSTERIOR, DATA | {"y": DATA["y"] + 1}, r"other data: data\['y'\] has other contents"),
+        (
+            POSTERIOR,
+            {k: v[:-1] for k, v in DATA.items()},
+            r"other data: data\['x'\] has shape \(39, 2\), was \(40, 2\)",
+        ),
+        (POSTERIOR, DATA | {"y": DATA["y"].astype(np.float16)}, r"data\['y'\] has dtype float16, was float32"),
+        (POSTERIOR, DATA | {"z": DATA["y"]}, r"data\['z'\] is new"),
+        (
+            isotherm.Posterior(log_likelihood, lambda p: 2 * log_prior(p)),
+            DATA,
+            "other posterior: log_prior is .* at a test point, was",
+        ),
+        (isotherm.Posterior(lambda p, e: p["v"], log_prior), DATA, "log_likelihood does not fit"),
+    ],
+    ids=["contents", "length", "dtype", "extra", "prior", "shape"],
+)
+def test_what_differs_is_refused_by_name(tmp_path, posterior, data, said):
+    run(tmp_path / "run.zarr", steps=20)
+    with jax.numpy_dtype_promotion("standard"), pytest.raises(ValueError, match=said):
+        isotherm.resume(tmp_path / "run.zarr", posterior, data)
+
+
+def test_another_sampler_or_precision_is_refused(tmp_path):
+    run(tmp_path / "run.zarr", steps=20)
+    with pytest.raises(ValueError, match="other sampler: sampler is sgld, was sgnht"):
+        isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, sampler=isotherm.sgld(step_size=0.01))
+    with pytest.raises(ValueError, match=r"other sampler: friction is 3\.0, was 2\.0"):
+        isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, sampler=isotherm.sgnht(0.01, 3.0))
+    with jax.enable_x64(True), pytest.raises(ValueError, match="jax_enable_x64 is True, was False"):
+        isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA)
+
+
+def test_another_version_is_told(tmp_path, monkeypatch):
+    run(tmp_path / "run.zarr", steps=20)
+    now = description.versions()
+    monkeypatch.setattr(description, "versions", lambda: now | {"jax": "99.0"})
+    with pytest.warns(RuntimeWarning, match=r"made with jax .* → 99\.0; draws from here on"):
+        isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, progress=False)
+
+
+def test_a_run_is_never_overwritten(tmp_path):
+    run(tmp_path / "run.zarr", steps=20)
+    with pytest.raises(ValueError, match="holds a run already; go on with isotherm"):
+        run(tmp_path / "run.zarr")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    with pytest.raises(ValueError, match="exists and is not a run of isotherm"):
+        run(tmp_path / "mine")
+    with pytest.raises(ValueError, match="exists and is not a run of isotherm"):
+        run(tmp_path / "mine" / "thesis.tex")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
+
+
+def test_there_must_be_a_run_to_resume(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no run of isotherm at"):
+        isotherm.resume(tmp_path / "none.zarr", POSTERIOR, DATA)
+    assert not (tmp_path / "none.zarr").exists()
+    with pytest.raises(TypeError, match="store must be the path of a folder, got 3"):
+        isotherm.resume(3, POSTERIOR, DATA)
+    with pytest.raises(TypeError, match="store must be the path of a folder, got ''"):
+        run("")
+
+
+def test_a_run_that_stopped_before_its_first_checkpoint_starts_again(tmp_path, uninterrupted):
+    lock = files.Lock(tmp_path / "run.zarr" / ".isotherm" / "lock")
+    lock.release()
+    with pytest.raises(isotherm.StoreError, match="holds no checkpoint"):
+        isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA)
+    assert_same(run(tmp_path / "run.zarr"), uninterrupted)
+
+
+def test_a_second_writer_is_refused_with_the_first_ones_pid(tmp_path):
+    run(tmp_path / "run.zarr", steps=20)
+    lock = files.Lock(tmp_path / "run.zarr" / ".isotherm" / "lock")
+    with pytest.raises(isotherm.StoreError, match=f"in use by process {os.getpid()} on host "):
+        isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA)
+    lock.release()
+    isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, progress=False)
+
+
+def test_a_lock_left_by_a_killed_process_does_not_block(tmp_path):
+    run(tmp_path / "run.zarr", steps=20)
+    path = tmp_path / "run.zarr" / ".isotherm" / "lock"
+    program = """if True:
+        import fcntl, sys, time
+        file = open(sys.argv[1], "w")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write('{"pid": 77, "host": "elsewhere", "since": "noon"}')
+        file.flush()
+        print("locked", flush=True)
+        time.sleep(60)
+    """
+    holder = subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE)
+    holder.stdout.readline()
+    with pytest.raises(isotherm.StoreError, match="in use by process 77 on host elsewhere since noon; wait for it"):
+        isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA)
+    holder.kill()
+    holder.communicate()
+    isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, progress=False)
+
+
+def test_sigterm_ends_in_good_order(tmp_path, uninterrupted, interrupt, monkeypatch):
+    interrupt(30, signal.SIGTERM)
+    with pytest.raises(SystemExit) as ended:
+        run(tmp_path / "run.zarr")
+    assert ended.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    monkeypatch.undo()
+    assert_same(isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, progress=False), uninterrupted)
+
+
+def test_a_users_own_handler_of_sigterm_is_called(tmp_path, interrupt):
+    called = []
+    before = signal.signal(signal.SIGTERM, lambda *_: called.append(1))
+    interrupt(30, signal.SIGTERM)
+    try:
+        tree = run(tmp_path / "run.zarr")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert called == [1]
+    assert tree.attrs["interrupted"] == 1
+
+
+def test_signals_are_left_alone_in_other_threads(tmp_path, uninterrupted):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(run(tmp_path / "run.zarr")))
+    thread.start()
+    thread.join()
+    assert_same(found[0], uninterrupted)
+
+
+@pytest.mark.parametrize("chains", [1, 2])
+def test_divergence_is_stored_as_it_is_returned(tmp_path, chains):
+    hot = isotherm.sgld(step_size=10.0)
+    with pytest.warns(RuntimeWarning, match="diverged"):
+        expected = run(sampler=hot, chains=chains)
+    with pytest.warns(RuntimeWarning, match="diverged"):
+        stored = run(tmp_path / "run.zarr", hot, chains=chains)
+    assert_same(stored, expected)
+    with pytest.warns(RuntimeWarning, match="diverged"):
+        extended = isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, steps=200, progress=False)
+    assert extended["posterior"].sizes["draw"] == 166
+    assert np.isnan(extended["posterior"]["w"].values[:, -1]).all()
+
+
+def test_a_full_disk_is_one_clear_message_and_resumable(tmp_path, uninterrupted, monkeypatch):
+    real = os.fsync
+    written = []
+
+    def full(handle):
+        written.append(handle)
+        if len(written) > 40:
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(isotherm.StoreError, match=r"no space left for writing .*; the run is safe up to step \d+"):
+        run(tmp_path / "run.zarr")
+    monkeypatch.setattr(os, "fsync", real)
+    assert not list((tmp_path / "run.zarr").rglob("*.partial"))
+    xarray.open_datatree(tmp_path / "run.zarr", engine="zarr").load()
+    assert_same(isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, progress=False), uninterrupted)
+
+
+@pytest.mark.parametrize("name", ["__reserved", "zarr.json", "x" * 300, "line\nbreak"])
+def test_names_that_no_folder_can_have_are_refused(tmp_path, name):
+    posterior = isotherm.Posterior(lambda p, e: p[name] * e["y"], lambda p: -(p[name] ** 2))
+    with pytest.raises(ValueError, match="cannot be the name of a stored array; rename it"):
+        isotherm.sample(posterior, SAMPLER, DATA, {name: np.float32(0)}, store=tmp_path / "run.zarr", **SETTINGS)
+    assert {path.name for path in tmp_path.iterdir()} <= {"run.zarr"}
+
+
+def test_a_nest_is_rebuilt():
+    params = {"a": [jnp.zeros(2), (jnp.zeros((3, 1), jnp.float16),)], "b": {}, "c": jnp.zeros(())}
+    flat, unravel = jax.flatten_util.ravel_pytree(jax.tree.map(lambda leaf: leaf.astype(jnp.float32), params))
+    stored = json.loads(json.dumps(description.layout(unravel, flat)))
+    built = description.zeros(stored)
+    assert jax.tree.structure(built) == jax.tree.structure(params)
+    assert description.size(stored) == 6
+    assert description.nest(Named(1, 2)) is None
+
+
+def test_a_checkpoint_holds_any_state(tmp_path):
+    arrays = {
+        "empty": np.zeros((0, 3)),
+        "scalar": np.array(1.5),
+        "brain": np.arange(3).astype(jnp.bfloat16),
+        "strided": np.arange(12.0).reshape(3, 4)[:, ::2],
+    }
+    checkpoint.write(tmp_path / "c", {"a": [1, "ξ"]}, arrays)
+    found = checkpoint.read(tmp_path / "c")
+    assert found.header == {"a": [1, "ξ"]}
+    for name, array in arrays.items():
+        assert found.arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(found.arrays[name], array)
+    with pytest.raises(TypeError, match="odd has dtype object"):
+        checkpoint.write(tmp_path / "c", {}, {"odd": np.array([None])})
+
+
+def test_a_writer_tells_its_first_failure():
+    writer, done = Writer(), []
+    writer.put(lambda: done.append(1))
+
+    def fail():
+        raise ValueError("first")
+
+    writer.jobs.put(fail)
+    writer.jobs.put(lambda: done.append(2))
+    writer.close()
+    with pytest.raises(ValueError, match="first"):
+        writer.check()
+    assert done == [1]
