@@ -26,7 +26,8 @@ padding-top: 1rem; } h3 { font-size: 1rem; margin-bottom: .3rem; }
 .scroll { overflow-x: auto; margin: .5rem 0 1rem; } table { border-collapse: collapse; font-size: .85rem; }
 th, td { padding: .3rem .6rem; border: 1px solid #ddd; text-align: right; white-space: nowrap; }
 th { background: #f4f4f4; text-align: center; } td:first-child, td.text { text-align: left; }
-td small { display: block; color: #555; font-size: .72rem; } td.best { font-weight: 700; }
+td small { display: block; color: #555; font-size: .72rem; font-weight: 400; } td.best { font-weight: 700; }
+td:first-child { position: sticky; left: 0; background: #fff; }
 .near { background: #b7e1cd; } .close { background: #e2f3e9; } .off { background: #fde9b8; }
 .far { background: #f6c7b6; }
 .gone { background: #e4e4e4; } .key span {
@@ -34,7 +35,8 @@ padding: .1rem .5rem; margin-right: .4rem; font-size: .8rem; white-space: nowrap
 display: inline-block; }
 figure { margin: 1rem 0; } img { max-width: 100%; height: auto; } figcaption, .note { font-size: .85rem; color: #444; }
 details { margin: .5rem 0; } pre { font-size: .75rem; overflow-x: auto; background: #f7f7f7; padding: .6rem; }
-@media (max-width: 40rem) { body { padding: .6rem; font-size: 15px; } th, td { padding: .25rem .4rem; } }
+@media (max-width: 40rem) { body { padding: .6rem; font-size: 15px; } th, td { padding: .25rem .4rem; }
+figure .scroll img { max-width: none; width: 46rem; } }
 """
 
 
@@ -134,7 +136,8 @@ def _entry(entry: Entry) -> str:
 def _picture(picture: Picture) -> str:
     content = base64.b64encode(picture.path.read_bytes()).decode()
     said = escape(picture.caption)
-    return f'<figure><img alt="{said}" src="data:image/png;base64,{content}"><figcaption>{said}</figcaption></figure>'
+    image = f'<img alt="{said}" src="data:image/png;base64,{content}">'
+    return f'<figure><div class="scroll">{image}</div><figcaption>{said}</figcaption></figure>'
 
 
 def _flat(cell: dict[str, Any]) -> dict[str, Any]:

@@ -41,6 +41,12 @@ def reference(materials: Materials, draws: int, seed: int = 0) -> dict[str, Any]
 
 def nuts(materials: Materials, draws: int, seed: int) -> np.ndarray:
     """Draws (draws, d), float32."""
+    # BlackJAX's own code relies on the promotions that a strict user may have switched off.
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        return _nuts(materials, draws, seed)
+
+
+def _nuts(materials: Materials, draws: int, seed: int) -> np.ndarray:
     try:
         import blackjax  # type: ignore[import-untyped]
     except ImportError:

@@ -132,11 +132,12 @@ METRICS = {
     "mean_error": "error of the mean, in posterior standard deviations",
 }
 IDEAL = {"variance_ratio": 1.0}
+LOWEST = ("w2", "calibration_error", "mean_error")  # best is zero
 
 
 def _metric_table(task: Task, metric: str, groups: Any, truth: dict[str, float]) -> Table:
     printed = paper.losses(task.dataset) if metric == "expected_log_loss" else {}
-    ideal = IDEAL.get(metric, truth.get(metric))
+    ideal = None if metric in LOWEST else IDEAL.get(metric, truth.get(metric))
     rows = []
     for friction in task.frictions:
         for h in task.step_sizes:

@@ -176,7 +176,7 @@ class WeakOrder:
         plots.save(drawn, figures / f"{self.name}.pdf")
         picture = Picture(plots.save(drawn, figures / f"{self.name}.png"), self.title)
         columns = ["", *(f"h = {h:g}" for h in STEP_SIZES), "slope"]
-        caption = "relative bias ± standard error over chains; slope of log|bias| on log h, from biases beyond 3 errors and below 0.5"
+        caption = "relative bias ± standard error over chains; slope of log|bias| on log h for 3 errors < |bias| < 0.5"
         table = Table(self.title, columns, rows, caption)
         return cells, Section(self.title, (__doc__ or "").split("\n\n", 1)[1], [table], [picture])
 

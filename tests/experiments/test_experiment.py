@@ -1,0 +1,158 @@
+"""A tiny experiment from end to end: cells, reference, largest steps, tables, figures, report."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from isotherm.experiments import classify, reference, reproduce, summary
+from isotherm.experiments.experiment import Experiment
+from isotherm.experiments.laplace import laplace
+from isotherm.experiments.plan import Options
+from isotherm.experiments.settings import METHODS, Gaussian, Materials, Task
+from isotherm.models import DRBM, Linear, Logistic
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 3)).astype(np.float32)
+Y = np.where(RNG.random(300) < 1 / (1 + np.exp(-X @ [2.0, -1.0, 0.5])), 1, -1).astype(np.float32)
+TRAIN, TEST = {"x": X[:200], "y": Y[:200]}, {"x": X[200:], "y": Y[200:]}
+
+
+def logistic(data_dir=None):
+    return Materials(Logistic(3, prior_variance=1.0), TRAIN, np.zeros(3, np.float32), TEST)
+
+
+def linear(data_dir=None):
+    x = X.astype(np.float64)
+    covariance = np.linalg.inv(x.T @ x + np.eye(3) / 10)
+    exact = Gaussian(covariance @ x.T @ Y.astype(np.float64), covariance)
+    return Materials(Linear(3), {"x": X, "y": Y}, np.zeros(3, np.float32), exact=exact)
+
+
+def drbm(data_dir=None):
+    model = DRBM(3, 4, 2)
+    labels = {
+        name: {"x": part["x"], "y": (part["y"] > 0).astype(np.int32)} for name, part in (("a", TRAIN), ("b", TEST))
+    }
+    return Materials(model, labels["a"], model.init, labels["b"])
+
+
+def task(load, **more):
+    settings = {"step_sizes": (0.02, 5.0), "batch_size": 20, "passes": 40.0, "quick_passes": 20.0, "seeds": 2}
+    return Task("tiny", "a tiny task", load, **settings | more)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Puts an experiment in the place of `reproduce mnist`."""
+
+    def place(curve, *tasks):
+        experiment = Experiment("mnist", "Tiny", tasks, curve)
+        monkeypatch.setattr(reproduce, "experiment", lambda name: experiment)
+
+    return place
+
+
+def run(out, **options):
+    ticks, told = [], []
+    written = reproduce.reproduce(["mnist"], Options(**options), out, lambda *tick: ticks.append(tick), told.append)
+    return json.loads(written[0].read_text()), ticks, told
+
+
+def test_a_classifier_end_to_end(tmp_path, tiny):
+    tiny("log_likelihood", task(logistic, reference_draws=100, small_step=0.01))
+    cells, ticks, _ = run(tmp_path, quick=True)
+    kinds = [cell["kind"] for cell in cells]
+    assert kinds.count("cell") == 2 * 2 * 2 * len(METHODS)
+    assert kinds.count("largest_step") == len(METHODS)
+    assert ticks[-1][:2] == (len(cells), len(cells))
+    for cell in cells:
+        assert {"experiment", "dataset", "sampler", "step_size", "friction", "seed", "metrics"} < set(cell)
+        assert {"first_bad_step", "seconds", "settings"} < set(cell)
+    (truth,) = [cell["metrics"] for cell in cells if cell["kind"] == "reference"]
+    by_cell = {(c["sampler"], c["step_size"], c["friction"], c["seed"]): c for c in cells}
+    good = by_cell["mccadl", 0.02, 1.0, 0]
+    assert set(classify.METRICS) | {"variance_ratio", "mean_error"} == set(good["metrics"])
+    assert good["metrics"]["expected_log_loss"] == pytest.approx(truth["expected_log_loss"], rel=0.2)
+    assert good["curves"]["passes"][-1] == 20
+    assert -good["curves"]["log_likelihood"][-1] == good["metrics"]["posterior_mean_log_loss"]
+    assert good["settings"]["passes"] == 20
+    bad = by_cell["ccadl", 5.0, 1.0, 0]
+    assert bad["first_bad_step"] > 0
+    assert set(bad["metrics"].values()) == {None}
+    assert (tmp_path / "figures" / "mnist.pdf").exists()
+    page = (tmp_path / "report.html").read_text()
+    assert "reference (NUTS)" in page
+    assert f"NaN, step {min(by_cell['ccadl', 5.0, 1.0, s]['first_bad_step'] for s in (0, 1))}" in page
+    assert "largest usable step" in page
+
+
+def test_linear_regression_has_w2(tmp_path, tiny):
+    tiny("w2", task(linear, frictions=(1.0,)))
+    cells, _, _ = run(tmp_path)
+    found = {(c["sampler"], c["step_size"], c["seed"]): c["metrics"]["w2"] for c in cells}
+    assert 0 < found["mccadl", 0.02, 0] < 0.1
+    assert found["ccadl", 5.0, 0] is None
+
+
+def test_a_drbm_has_predictive_metrics_and_a_random_start(tmp_path, tiny):
+    tiny("error", task(drbm, step_sizes=(0.02,), frictions=(10.0,), methods=("sgnht",), thin=5))
+    cells, _, _ = run(tmp_path)
+    for cell in cells:
+        assert 0 < cell["metrics"]["predictive_error"] < 0.5
+        assert len(cell["curves"]["error"]) == len(cell["curves"]["passes"])
+    assert cells[0]["metrics"] != cells[1]["metrics"]  # another seed, another start
+
+
+def test_running_again_computes_nothing_and_writes_the_same(tmp_path, tiny, monkeypatch):
+    tiny("w2", task(linear, frictions=(1.0,)))
+    run(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("results.*")}
+    tiny("w2", task(lambda data_dir: pytest.fail("loaded"), frictions=(1.0,)))
+    run(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("results.*")} == before
+
+
+def test_seeds_are_added_to_those_there(tmp_path, tiny):
+    tiny("w2", task(linear, step_sizes=(0.02,), frictions=(1.0,), methods=("sgnht",)))
+    few, _, _ = run(tmp_path)
+    more, _, _ = run(tmp_path, seeds=3)
+    assert more[:2] == few
+    assert len(more) == 3
+
+
+def test_without_blackjax_the_rest_goes_on(tmp_path, tiny, monkeypatch):
+    monkeypatch.setattr(reference, "available", lambda: False)
+    tiny("log_likelihood", task(logistic, reference_draws=100, methods=("sgnht",), seeds=1))
+    cells, _, told = run(tmp_path)
+    assert "pip install blackjax" in told[0]
+    assert {cell["kind"] for cell in cells} == {"cell"}
+
+
+def test_blackjax_missing_is_said_plainly(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "blackjax", None)
+    with pytest.raises(ModuleNotFoundError, match="pip install blackjax"):
+        reference.nuts(logistic(), 10, 0)
+
+
+def test_nuts_agrees_with_laplace_on_a_nearly_gaussian_posterior():
+    materials = logistic()
+    around, draws = laplace(materials), reference.nuts(materials, 1000, 0)
+    spread = np.sqrt(np.diag(np.linalg.inv(around.precision)))
+    # Within 0.3 s.d.: the posterior's skewness with 200 examples, not Monte Carlo error (0.03), is what differs.
+    assert (abs(draws.mean(axis=0) - around.mode) < 0.3 * spread).all()
+    assert (abs(draws.std(axis=0) / spread - 1) < 0.2).all()
+
+
+def test_distance_to_reference_of_itself_is_none():
+    mine = {"whitened_mean": [0.1, 0.2], "whitened_variance": 2.0}
+    assert summary.to_reference(mine, mine) == {"variance_ratio": 1.0, "mean_error": 0.0}
+    off = {"whitened_mean": [1.1, 1.2], "whitened_variance": 4.0}
+    assert summary.to_reference(off, mine) == {"variance_ratio": 2.0, "mean_error": pytest.approx(1.0)}
+
+
+def test_one_diverged_seed_makes_the_average_nan():
+    group = [{"metrics": {"w2": 0.1}}, {"metrics": {"w2": None}}]
+    assert math.isnan(summary.average(group, "w2")[0])
+    assert summary.average(group[:1], "w2") == (0.1, 0.0)

@@ -1,0 +1,152 @@
+"""The command line: quick to answer, plain about mistakes, and stoppable."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import isotherm
+from isotherm import cli
+from isotherm.datasets import DatasetError
+from isotherm.experiments import demo, reproduce
+
+RUNNER = CliRunner()
+PROGRAM = "import sys; from isotherm.cli import app; app(prog_name='isotherm', args=sys.argv[1:])"
+
+
+def invoke(*arguments):
+    return RUNNER.invoke(cli.app, list(arguments))
+
+
+def test_help_lists_the_commands():
+    answer = invoke("--help")
+    assert answer.exit_code == 0
+    for command in ("demo", "reproduce", "data"):
+        assert command in answer.output
+
+
+def test_version():
+    assert invoke("--version").output.strip() == f"isotherm {isotherm.__version__}"
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom isotherm.cli import app\n"
+        "try:\n    app(prog_name='isotherm', args=['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'jax', 'matplotlib', 'xarray', 'sklearn', 'numpy', 'pooch'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
+
+
+def test_an_unknown_experiment_is_refused_with_the_names():
+    answer = invoke("reproduce", "mnits")
+    assert answer.exit_code == 1
+    assert "NAME must be one of linear-regression, mnist" in answer.output
+    assert "got 'mnits'" in answer.output
+
+
+def test_missing_data_is_one_sentence(monkeypatch, tmp_path):
+    def missing(*_):
+        raise DatasetError("acoustic_scale is missing: put it in DIR, from ADDRESS")
+
+    monkeypatch.setattr(reproduce, "reproduce", missing)
+    answer = invoke("reproduce", "acoustic", "--out", str(tmp_path))
+    assert answer.exit_code == 1
+    assert "error: acoustic_scale is missing: put it in DIR, from ADDRESS" in answer.output
+    assert "Traceback" not in answer.output
+
+
+def test_reproduce_prints_what_it_wrote(monkeypatch, tmp_path):
+    seen = {}
+
+    def stand_in(names, options, out, tick, tell):
+        seen.update(names=names, options=options)
+        tick(1, 2, "a cell")
+        return [out / "results.json"]
+
+    monkeypatch.setattr(reproduce, "reproduce", stand_in)
+    answer = invoke("reproduce", "mnist", "letter", "--quick", "--seeds", "2", "--data", "d", "--out", str(tmp_path))
+    assert answer.exit_code == 0, answer.output
+    assert str(tmp_path / "results.json") in answer.output.replace("\n", "")
+    assert seen["names"] == ["mnist", "letter"]
+    assert seen["options"] == (True, 2, Path("d"))
+
+
+def test_data_list_names_every_set():
+    answer = invoke("data", "list")
+    assert answer.exit_code == 0
+    for name in ("mnist", "cifar10", "letter", "acoustic", "digits", "linear_regression"):
+        assert f"{name}: " in answer.output
+    assert "licence" in answer.output
+
+
+def test_data_check_in_an_empty_folder_says_missing(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("ISOTHERM_DATA", raising=False)
+    answer = invoke("data", "check", "--data", str(tmp_path))
+    assert "letter/letter.scale.t: missing" in answer.output
+
+
+def test_data_check_fails_on_a_wrong_file(tmp_path, monkeypatch):
+    (tmp_path / "letter").mkdir()
+    (tmp_path / "letter" / "letter.scale.t").write_text("1 1:0.5\n")
+    answer = invoke("data", "check", "--data", str(tmp_path))
+    assert answer.exit_code == 1
+
+
+def test_data_fetch_refuses_an_unknown_name():
+    answer = invoke("data", "fetch", "minst")
+    assert answer.exit_code == 1
+    assert "got 'minst'" in answer.output
+
+
+def test_demo_prints_a_table_and_saves_a_figure(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "PASSES", 20)
+    monkeypatch.setattr(demo, "ORDER", ("mccadl", "ccadl"))
+    monkeypatch.setattr(demo, "CELLS", [cell for cell in demo.CELLS if cell.method in demo.ORDER])
+    answer = invoke("demo")
+    assert answer.exit_code == 0, answer.output
+    assert "step size 0.005" in answer.output
+    assert "diverged at step" in answer.output  # CCAdL at the large step
+    assert "mCCAdL" in answer.output
+    assert Path("isotherm-demo/w2.png").read_bytes().startswith(b"\x89PNG")
+    assert "isotherm-demo/w2.png" in answer.output
+
+
+def start(out):
+    command = [sys.executable, "-c", PROGRAM, "reproduce", "linear-regression", "--quick", "--out", str(out)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_cells(out, count):
+    until = time.monotonic() + 120
+    while len(found := list(out.rglob("cells/**/*.json"))) < count:
+        assert time.monotonic() < until, "no cells in two minutes"
+        time.sleep(0.05)
+    return {path: path.stat().st_mtime_ns for path in found}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_reproduce_goes_on_where_it_was(tmp_path, stop):
+    with start(tmp_path) as process:
+        wait_for_cells(tmp_path, 2)
+        os.kill(process.pid, stop)
+        words = process.stderr.read()
+        code = process.wait(60)
+    if stop == signal.SIGINT:
+        assert code == 130
+        assert "the same command goes on there" in words.replace("\n", "")
+        assert "Traceback" not in words
+    before = wait_for_cells(tmp_path, 2)
+    with start(tmp_path) as process:
+        after = wait_for_cells(tmp_path, len(before) + 1)
+        process.kill()
+    assert {path: after[path] for path in before} == before
