@@ -15,6 +15,7 @@ def test_windows_drop_the_first_fifth_and_end_at_the_end():
 
 def test_few_draws_give_few_windows():
     assert curves.windows(3, 0.2) == [(0, 2), (0, 3)]
+    assert curves.windows(1, 0.2) == [(0, 1)]
 
 
 def test_means():

@@ -23,7 +23,8 @@ class Window(NamedTuple):
 def windows(draws: int, burn_in: float, points: int = 40) -> list[Window]:
     """About `points` windows, evenly spaced, that end at draws/points, 2 draws/points, …, draws."""
     ends = np.unique(np.linspace(draws / points, draws, points).round().astype(int))
-    return [Window(int(burn_in * end), int(end)) for end in ends if end - int(burn_in * end) > 1]
+    found = [Window(int(burn_in * end), int(end)) for end in ends if end - int(burn_in * end) > 1]
+    return found or [Window(0, draws)]
 
 
 def means(draws: np.ndarray, within: list[Window]) -> Iterator[np.ndarray]:
