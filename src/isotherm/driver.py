@@ -121,11 +121,10 @@ def resume(
         plan = Plan(**saved.header["plan"])
         plan = plan._replace(steps=plan.steps + more)
         carry = stores.filled(jax.eval_shape(lambda: started(parts)), saved, "carry.")
-        header, arrays = stores.described(parts, plan._asdict())
-        header["chunk"] = saved.header["chunk"]
-        tail = missing(carry, saved.header["draws"] % header["chunk"])
+        header, arrays = stores.again(saved, plan._asdict())
+        tail = missing(carry, header["draws"] % header["chunk"])
         tail = jax.tree.map(np.asarray, stores.filled(tail, saved, "tail."))
-        step, seconds = saved.header["step"], saved.header["seconds"]
+        step, seconds = header["step"], header["seconds"]
         with closing(Recorder(folder, label(parts, plan), header, arrays, tail, saved)) as recorder:
             return finished(parts, plan, carry, step, seconds, recorder, progress)
 

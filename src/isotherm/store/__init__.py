@@ -13,7 +13,7 @@ counts on them, with their SHA-256 in it; the metadata that readers see is writt
 from isotherm.store.checkpoint import Checkpoint
 from isotherm.store.files import StoreError
 from isotherm.store.folder import Folder
-from isotherm.store.rebuild import Parts, described, filled, rebuilt
+from isotherm.store.rebuild import Parts, again, described, filled, rebuilt
 from isotherm.store.recorder import Draws, Recorder, chunk_of
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Parts",
     "Recorder",
     "StoreError",
+    "again",
     "chunk_of",
     "described",
     "filled",

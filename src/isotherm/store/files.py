@@ -28,9 +28,9 @@ def write(path: Path, pieces: Iterable[Any], durable: bool = True) -> str:
     `durable`: it outlives a power cut, not only a kill.
     """
     partial = path.with_name(path.name + PARTIAL)
-    path.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with open(partial, "wb") as file:
             for piece in pieces:
                 file.write(piece)
@@ -46,6 +46,13 @@ def write(path: Path, pieces: Iterable[Any], durable: bool = True) -> str:
     if durable:
         sync_folder(path.parent)
     return digest.hexdigest()
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(error.errno, f"{folder} cannot be made: {error.strerror}") from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -87,9 +94,12 @@ class Lock:
     """One writer a folder. The kernel lets go of the lock when its process ends, however it ends."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self.file = os.fdopen(os.open(path, flags, 0o644), "r+")
+        try:
+            self.file = os.fdopen(os.open(path, flags, 0o644), "r+")
+        except OSError as error:
+            raise StoreError(error.errno, f"{path} cannot be opened: {error.strerror}") from error
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -51,6 +51,12 @@ def described(parts: Parts, plan: dict[str, int]) -> tuple[dict[str, Any], dict[
     return header, arrays
 
 
+def again(saved: Checkpoint, plan: dict[str, int]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What `described` gave when the run was started, with a plan that may be longer."""
+    header = saved.header | {"plan": plan, "versions": description.versions()}
+    return header, {name: np.array(array) for name, array in saved.arrays.items() if name.startswith("sampler.")}
+
+
 def rebuilt(saved: Checkpoint, posterior: Posterior, data: Batch, sampler: Any, init: Params | None) -> Parts:
     """The parts of a stored run; `sampler` and `init` where they could not be stored."""
     header = saved.header

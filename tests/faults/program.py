@@ -1,0 +1,66 @@
+"""A run in a process of its own, for tests that break it: `program.py STORE STEPS` starts it or goes on with it.
+
+It prints "running" once its first checkpoint is written, "done" when it is finished, "interrupted" after Ctrl-C.
+"""
+
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+import isotherm
+from isotherm.store import recorder
+
+recorder.EVERY, recorder.SHARE, recorder.CHUNK_DRAWS = 0.05, 1.0, 64
+
+RNG = np.random.default_rng(0)
+DATA = {"x": RNG.standard_normal((100, 3), np.float32), "y": RNG.standard_normal(100, np.float32)}
+POSTERIOR = isotherm.Posterior(
+    lambda theta, example: -0.5 * (example["y"] - example["x"] @ theta) ** 2,
+    lambda theta: -0.5 * jnp.sum(theta**2),
+)
+
+
+def start(store, steps):
+    return isotherm.sample(
+        POSTERIOR,
+        isotherm.ccadl(step_size=0.01, friction=2.0),
+        DATA,
+        jnp.zeros(3),
+        batch_size=10,
+        steps=steps,
+        burn_in=0.1,
+        thin=50,
+        chains=2,
+        seed=3,
+        store=store,
+        progress=False,
+    )
+
+
+def tell_when_running():
+    """Say so after the first checkpoint."""
+    written = recorder.Recorder.write_checkpoint
+
+    def telling(self, *arguments):
+        written(self, *arguments)
+        if not told:
+            told.append(1)
+            print("running", flush=True)
+
+    told = []
+    recorder.Recorder.write_checkpoint = telling
+
+
+def main(store, steps):
+    tell_when_running()
+    if any((Path(store) / ".isotherm").glob("checkpoint-?")):
+        tree = isotherm.resume(store, POSTERIOR, DATA, progress=False)
+    else:
+        tree = start(store, steps)
+    print("interrupted" if tree.attrs["interrupted"] else "done", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
