@@ -1,6 +1,6 @@
 from .driver import resume, sample
 from .posterior import Posterior
-from .samplers import ccadl, mccadl, msgld, sghmc, sgld, sgnht
+from .samplers import ccadl, eccadl, mccadl, msgld, sghmc, sgld, sgnht
 from .store import StoreError
 from .version import __version__ as __version__
 
@@ -9,6 +9,7 @@ __all__ = [
     "StoreError",
     "__version__",
     "ccadl",
+    "eccadl",
     "mccadl",
     "msgld",
     "resume",

@@ -7,9 +7,15 @@ O  dp = −ξ p dt + √(2A/β) dW              Ornstein–Uhlenbeck
 D  dξ = (p·p − d/β)/μ dt                  thermostat
 """
 
+from collections.abc import Callable, Sequence
+
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from isotherm.types import Number, Scalar, Vector
+
+Function = Callable[[Array], Array]
+Apply = Callable[[Sequence[Function]], Sequence[Vector]]
 
 
 def drift(position: Vector, momentum: Vector, w: Vector | float, t: Number) -> Vector:
@@ -37,3 +43,15 @@ def decay_average(x: Scalar) -> Scalar:
     """φ(x) = (1 − e^(−x))/x, the average of e^(−xs) over s in [0, 1]; 1 at x = 0."""
     safe = jnp.where(x == 0, 1, x)
     return jnp.where(x == 0, 1, -jnp.expm1(-safe) / safe)
+
+
+def joint(apply: Apply, momentum: Vector, rate: Function, t: Number) -> tuple[Vector, Vector, Scalar]:
+    """E: drift, noise friction and thermostat together, with Γ = rate(S): φ(tΓ)p, e^(−tΓ)p and p·φ(2tΓ)p, of which
+
+        θ ← θ + w tφ(tΓ)p,    p ← e^(−tΓ)p,    ξ ← ξ + (t/μ)(p·φ(2tΓ)p − d/β)
+
+    is the exact solution; the last is half (φ(tΓ)p)·(p + e^(−tΓ)p), since φ(2x) = φ(x)(1 + e^(−x))/2. `apply` takes
+    functions f and gives f(S)p for each.
+    """
+    moved, after = apply([lambda s: decay_average(t * rate(s)), lambda s: jnp.exp(-t * rate(s))])
+    return moved, after, moved @ (momentum + after) / 2

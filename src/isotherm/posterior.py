@@ -63,10 +63,15 @@ class Covariance:
 
 @dataclass(frozen=True)
 class Noisy:
-    """What a posterior says at one position on one batch."""
+    """What a posterior says at one position on one batch.
+
+    `curvature_ratio` is what the Hessian K of −log π is to S when the model is right: by the information equality
+    K = N·Cov(g), so K = S n/N with replacement, S n/(N − n) without.
+    """
 
     force: Vector
     _covariance: Callable[[], Covariance]
+    curvature_ratio: float = 0.0
 
     @property
     def covariance(self) -> Covariance:
@@ -130,4 +135,5 @@ class Posterior:
                 lambda: jax.vmap(jax.grad(one), in_axes=(None, 0))(position, batch),
             )
 
-        return Noisy(force, covariance)
+        ratio = n / population if replace else n / max(population - n, 1)
+        return Noisy(force, covariance, ratio)

@@ -94,17 +94,17 @@ class Thermostat(Overdamped):
         rows = sum(letter == "O" for letter, _ in moves)
         noise = iter(jax.random.normal(key, (rows, position.size), position.dtype))
 
-        def drift(s: State, t: Number) -> State:
+        def drift(s: Any, t: Number) -> Any:
             return s._replace(position=flows.drift(s.position, s.momentum, w, t))
 
-        def kick(s: State, t: Number) -> State:
+        def kick(s: Any, t: Number) -> Any:
             return s._replace(momentum=flows.kick(s.momentum, w * force, t))
 
-        def ornstein_uhlenbeck(s: State, t: Number) -> State:
+        def ornstein_uhlenbeck(s: Any, t: Number) -> Any:
             p = flows.ornstein_uhlenbeck(s.momentum, next(noise), s.friction, self.friction, self.temperature, t)
             return s._replace(momentum=p)
 
-        def thermostat(s: State, t: Number) -> State:
+        def thermostat(s: Any, t: Number) -> Any:
             return s._replace(friction=flows.thermostat(s.friction, s.momentum, self.temperature, mu, t))
 
         return {"A": drift, "B": kick, "O": ornstein_uhlenbeck, "D": thermostat}
@@ -125,7 +125,7 @@ class State(NamedTuple):
         return self._replace(step=self.step + 1, kinetic_temperature=kinetic_temperature(self.momentum))
 
 
-Letter = Callable[[State, Any], State]
+Letter = Callable[[Any, Any], Any]  # a state and a time to a state of the same kind
 
 
 def kinetic_temperature(momentum: Vector) -> Scalar:
