@@ -41,7 +41,7 @@ def pair(first: str, second: str, smallest: float) -> Task:
         passes=200,
         quick_passes=20,
         reference_draws=1500,
-        small_step=2e-4,
+        small_step=1e-4,
         notes="400 principal axes, coordinates not centred, prior variance 1, start θ = 0",
     )
 

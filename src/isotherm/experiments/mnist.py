@@ -1,6 +1,7 @@
 """Figure 2 and the MNIST rows of Table 1: Bayesian logistic regression, digits 7 and 9.
 
 Pixels/255 times a 784×100 matrix of standard normal entries, no centring, no intercept; prior N(0, I).
+The small step of the largest-step search is the paper's smallest: from θ = 0 CCAdL already diverges at 2e-4 (A = 10).
 """
 
 import numpy as np
@@ -30,7 +31,7 @@ EXPERIMENT = Experiment(
             passes=200,
             quick_passes=60,
             reference_draws=2000,
-            small_step=2e-4,
+            small_step=1.2e-4,
             notes="random projection to 100 features (standard normal, seed 0), prior variance 1, start θ = 0",
         ),
     ),
