@@ -45,9 +45,10 @@ def reproduce(
         finished: dict[str, Finished] = {}
         try:
             tick(done, total, name)
-            for outcome in runner.run(jobs, out / "cells", experiments[name].workers):
-                finished[outcome.job.name] = outcome
-                tick(done + len(finished), total, outcome.job.name)
+            with runner.divergence_is_data():
+                for outcome in runner.run(jobs, out / "cells", experiments[name].workers):
+                    finished[outcome.job.name] = outcome
+                    tick(done + len(finished), total, outcome.job.name)
         except DatasetError as missing:
             if len(plans) == 1:
                 raise

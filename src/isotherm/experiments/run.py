@@ -1,7 +1,6 @@
 """One cell: sample, then say how good the draws are."""
 
 import math
-import warnings
 from typing import Any
 
 from isotherm.driver import sample
@@ -31,22 +30,20 @@ def run(task: Task, materials: Materials, cell: Cell, passes: float) -> dict[str
 
 
 def draw(task: Task, materials: Materials, cell: Cell, passes: float) -> Any:
-    """The run itself, burn-in kept: it is dropped by the curves, point by point. Divergence is data, not a warning."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* diverged", category=RuntimeWarning)
-        return sample(
-            materials.posterior,
-            task.sampler(cell.method, cell.step_size, cell.friction),
-            materials.data,
-            materials.init,
-            batch_size=task.batch_size,
-            passes=passes,
-            burn_in=0.0,
-            thin=task.thin,
-            chains=1,
-            seed=cell.seed,
-            progress=False,
-        )
+    """The run itself, burn-in kept: it is dropped by the curves, point by point."""
+    return sample(
+        materials.posterior,
+        task.sampler(cell.method, cell.step_size, cell.friction),
+        materials.data,
+        materials.init,
+        batch_size=task.batch_size,
+        passes=passes,
+        burn_in=0.0,
+        thin=task.thin,
+        chains=1,
+        seed=cell.seed,
+        progress=False,
+    )
 
 
 def parameters(tree: Any) -> Any:

@@ -4,7 +4,9 @@ import json
 import os
 import queue
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +45,14 @@ def keep(folder: Path, job: Job, result: dict[str, Any]) -> None:
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
+
+
+@contextmanager
+def divergence_is_data() -> Iterator[None]:
+    """No warning for a diverged chain: the cell says so. Entered once, outside the threads that share the filters."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* diverged", category=RuntimeWarning)
+        yield
 
 
 def run(jobs: Sequence[Job], folder: Path, workers: int = 1) -> Iterator[Finished]:

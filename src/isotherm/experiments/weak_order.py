@@ -13,7 +13,6 @@ present model (h from 1.1e-3 to 1.3e-2) gave slopes of 2.9 (S known) and 2.7 (S 
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -91,21 +90,19 @@ def bias(variant: str, step_size: float, steps: int) -> dict[str, Any]:
     """(⟨|θ − x̄|²⟩ − D/N)/(D/N) with its standard error over chains."""
     began = time.perf_counter()
     centre = data().mean(axis=0, dtype=np.float64)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* diverged", category=RuntimeWarning)
-        tree = sample(
-            KNOWN if variant.endswith("-known") else ESTIMATED,
-            sampler(variant, step_size),
-            data(),
-            centre.astype(np.float32),
-            batch_size=BATCH,
-            steps=steps,
-            burn_in=0.2,
-            thin=steps // 10,
-            chains=CHAINS,
-            seed=0,
-            progress=False,
-        )
+    tree = sample(
+        KNOWN if variant.endswith("-known") else ESTIMATED,
+        sampler(variant, step_size),
+        data(),
+        centre.astype(np.float32),
+        batch_size=BATCH,
+        steps=steps,
+        burn_in=0.2,
+        thin=steps // 10,
+        chains=CHAINS,
+        seed=0,
+        progress=False,
+    )
     if tree.attrs["interrupted"]:
         raise KeyboardInterrupt
     first_bad = tree["sample_stats"]["first_bad_step"].values
