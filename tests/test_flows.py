@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 from isotherm import flows
 
@@ -41,3 +42,36 @@ def test_decay_average(x):
     expected = 1.0 if x == 0 else -np.expm1(-np.float64(x)) / x
     np.testing.assert_allclose(flows.decay_average(jnp.float32(x)), expected, rtol=3e-7)
     assert np.isfinite(jax.grad(flows.decay_average)(jnp.float32(x)))
+
+
+@pytest.mark.usefixtures("float64")
+def test_joint_flow_solves_its_equations():
+    """Against a numerical solution of dθ = M⁻¹p, dp = −(h/2)βSM⁻¹p, dξ = (p·M⁻¹p − d/β)/μ, for random S, M, β, μ."""
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        d, h, T, mu, t = 4, rng.uniform(0.1, 2), rng.uniform(0.5, 2), rng.uniform(1, 9), rng.uniform(0.1, 2)
+        G = rng.standard_normal((d, d))
+        S, m = G @ G.T, np.exp(rng.standard_normal(d))
+        theta, p, xi = rng.standard_normal(d), rng.standard_normal(d), 0.3
+
+        def equations(_, y, S=S, m=m, h=h, T=T, mu=mu, d=d):
+            v = y[d:-1] / m
+            return np.concatenate([v, -h / 2 / T * S @ v, [(y[d:-1] @ v - d * T) / mu]])
+
+        solved = solve_ivp(equations, (0, t), [*theta, *p, xi], method="DOP853", rtol=1e-13, atol=1e-13).y[:, -1]
+        found = joint_step(theta, p, xi, S, m, h, T, mu, t)
+        np.testing.assert_allclose(np.concatenate([*found[:2], found[2:]]), solved, rtol=1e-10, atol=1e-10)
+        half = joint_step(*joint_step(theta, p, xi, S, m, h, T, mu, t / 2), S, m, h, T, mu, t / 2)
+        for one, two in zip(found, half, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-12)
+
+
+def joint_step(theta, p, xi, S, m, h, T, mu, t):
+    """E as the sampler makes it: whitened by the mass, in the eigenbasis of the whitened S."""
+    w = jnp.asarray(m) ** -0.5
+    values, vectors = jnp.linalg.eigh(w[:, None] * S * w[None])
+    white = w * p
+    moved, after, energy = flows.joint(
+        lambda fs: [vectors @ (f(values) * (vectors.T @ white)) for f in fs], white, lambda s: h / (2 * T) * s, t
+    )
+    return flows.drift(theta, moved, w, t), after / w, xi + t / mu * (energy - len(p) * T)

@@ -110,6 +110,7 @@ def compiled_step(sampler):
 @pytest.mark.parametrize(
     "sampler",
     [
+        isotherm.eccadl(0.1, covariance="low_rank", rank=4),
         isotherm.mccadl(0.1),
         isotherm.mccadl(0.1, expm="dense"),
         isotherm.ccadl(0.1),
@@ -127,9 +128,12 @@ def test_a_step_evaluates_the_log_likelihood_once(sampler):
     assert len(re.findall(r"= f32\[[\d,]*\]\S* tanh\(", text)) == 1
 
 
-def test_matrix_free_means_no_array_of_that_size():
-    """No n×d and no d×d array in the compiled mCCAdL step; the same look at the dense one finds them."""
-    text, d = compiled_step(isotherm.mccadl(0.1, expm="lanczos"))
+@pytest.mark.parametrize(
+    "sampler", [isotherm.mccadl(0.1, expm="lanczos"), isotherm.eccadl(0.1, covariance="low_rank", rank=8)], ids=type
+)
+def test_matrix_free_means_no_array_of_that_size(sampler):
+    """No n×d and no d×d array in the compiled step; the same look at a dense one finds them."""
+    text, d = compiled_step(sampler)
     assert largest(text) < BATCH * d
     text, d = compiled_step(isotherm.mccadl(0.1, expm="dense"))
     assert largest(text) >= d * d > BATCH * d

@@ -7,8 +7,8 @@ the last w or so (`windowed`). Three sizes behind one interface:
     LowRank    its k leading eigenvectors, and the mean of the remaining eigenvalues in all other directions; kd memory
     Diagonal   its diagonal
 
-Each has `first(covariance, d, rank, key)`, `renewed(covariance, window, key)`, `apply(functions, v)` for f(Ŝ)v, and
-`middle()`, an eigenvalue from the middle of the spectrum.
+Each has `first(covariance, position, rank, key)`, `renewed(covariance, window, key)`, `apply(functions, v)` for f(Ŝ)v
+and tells its `largest()` eigenvalue, one from its `middle()`, and how large one may be in an `unseen()` direction.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ class Dense(NamedTuple):
     vectors: Matrix
 
     @classmethod
-    def first(cls, covariance: Covariance, d: int, rank: int, key: RandomKey) -> "Dense":
+    def first(cls, covariance: Covariance, position: Vector, rank: int, key: RandomKey) -> "Dense":
         average = covariance.dense()
         return cls._of(jnp.ones((), average.dtype), average)
 
@@ -64,8 +64,14 @@ class Dense(NamedTuple):
         inside = v @ self.vectors
         return list(jnp.stack([f(self.values) * inside for f in functions]) @ self.vectors.T)
 
+    def largest(self) -> Scalar:
+        return self.values[-1]
+
     def middle(self) -> Scalar:
         return self.values[self.values.size // 2]
+
+    def unseen(self) -> Scalar:
+        return jnp.zeros_like(self.renewals)
 
 
 class Diagonal(NamedTuple):
@@ -73,7 +79,7 @@ class Diagonal(NamedTuple):
     values: Vector
 
     @classmethod
-    def first(cls, covariance: Covariance, d: int, rank: int, key: RandomKey) -> "Diagonal":
+    def first(cls, covariance: Covariance, position: Vector, rank: int, key: RandomKey) -> "Diagonal":
         values = covariance.diagonal()
         return cls(jnp.ones((), values.dtype), values)
 
@@ -84,8 +90,14 @@ class Diagonal(NamedTuple):
     def apply(self, functions: Sequence[Function], v: Vector) -> list[Vector]:
         return [f(self.values) * v for f in functions]
 
+    def largest(self) -> Scalar:
+        return jnp.max(self.values)
+
     def middle(self) -> Scalar:
         return jnp.median(self.values)
+
+    def unseen(self) -> Scalar:
+        return jnp.max(self.values)
 
 
 class LowRank(NamedTuple):
@@ -98,32 +110,40 @@ class LowRank(NamedTuple):
     rest: Scalar
 
     @classmethod
-    def first(cls, covariance: Covariance, d: int, rank: int, key: RandomKey) -> "LowRank":
+    def first(cls, covariance: Covariance, position: Vector, rank: int, key: RandomKey) -> "LowRank":
         """Two rounds of renewals with this one batch, from random directions."""
-        blocks = -(-min(rank, max(d // 2, 1)) // BLOCK)
+        d, dtype = position.size, position.dtype
+        if d < 2:
+            raise ValueError('covariance="low_rank" needs at least 2 parameters, got 1; use "dense"')
+        k = min(rank, d - 1)
+        k -= k % min(BLOCK, k)
         key, start = jax.random.split(key)
-        basis = jnp.linalg.qr(jax.random.normal(start, (d, blocks * BLOCK)))[0].T
-        zero = jnp.zeros((), basis.dtype)
-        guess = cls(zero, basis, jnp.zeros(basis.shape[:1], basis.dtype), zero)
+        basis = jnp.linalg.qr(jax.random.normal(start, (d, k), dtype))[0].T
+        zero = jnp.zeros((), dtype)
+        guess = cls(zero, basis, jnp.zeros((k,), dtype), zero)
 
         def renew(i: Array, estimate: LowRank) -> LowRank:
             return estimate._renewed(covariance, zero + 1, zero + 1, jax.random.fold_in(key, i))
 
-        found = jax.lax.fori_loop(0, 2 * blocks, renew, guess)
-        return found._replace(renewals=jnp.full_like(zero, blocks))
+        found = jax.lax.fori_loop(0, 2 * guess._blocks, renew, guess)
+        return found._replace(renewals=jnp.full_like(zero, guess._blocks))
 
     def renewed(self, covariance: Covariance, window: Number, key: RandomKey) -> "LowRank":
         visits = jnp.floor(self.renewals / self._blocks) + 1  # of this block
         return self._renewed(covariance, windowed(visits, window), windowed(self.renewals + 1, window), key)
 
     @property
+    def _block(self) -> int:
+        return min(BLOCK, self.values.size)
+
+    @property
     def _blocks(self) -> int:
-        return self.basis.shape[0] // BLOCK
+        return self.values.size // self._block
 
     def _renewed(self, covariance: Covariance, weight: Scalar, rest_weight: Scalar, key: RandomKey) -> "LowRank":
-        begin = BLOCK * (self.renewals.astype(jnp.int32) % self._blocks)
-        block = jax.lax.dynamic_slice_in_dim(self.basis, begin, BLOCK)
-        values = jax.lax.dynamic_slice_in_dim(self.values, begin, BLOCK)
+        begin = self._block * (self.renewals.astype(jnp.int32) % self._blocks)
+        block = jax.lax.dynamic_slice_in_dim(self.basis, begin, self._block)
+        values = jax.lax.dynamic_slice_in_dim(self.values, begin, self._block)
         images = blend(values[:, None] * block, jax.lax.map(covariance.matvec, block), weight)
         quotients, rotation = jnp.linalg.eigh(_symmetric(block @ images.T))
 
@@ -150,8 +170,14 @@ class LowRank(NamedTuple):
         added = jnp.stack([(f(self.values) - r) * inside for f, r in zip(functions, beyond, strict=True)]) @ self.basis
         return [r * v + a for r, a in zip(beyond, added, strict=True)]
 
+    def largest(self) -> Scalar:
+        return jnp.max(self.values)
+
     def middle(self) -> Scalar:
         return self.rest
+
+    def unseen(self) -> Scalar:
+        return jnp.min(self.values)
 
 
 def _symmetric(matrix: Array) -> Array:

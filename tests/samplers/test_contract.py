@@ -11,6 +11,9 @@ import isotherm
 from isotherm.driver import observed
 
 BUILDERS = {
+    "eccadl": isotherm.eccadl,
+    "eccadl-low_rank": lambda h, **k: isotherm.eccadl(h, covariance="low_rank", rank=2, **k),
+    "eccadl-diagonal": lambda h, **k: isotherm.eccadl(h, covariance="diagonal", **k),
     "mccadl": isotherm.mccadl,
     "mccadl-taylor": lambda h, **k: isotherm.mccadl(h, expm="taylor", **k),
     "mccadl-dense": lambda h, **k: isotherm.mccadl(h, expm="dense", **k),
@@ -181,6 +184,12 @@ def test_words_that_are_not_options():
         isotherm.mccadl(0.1, rank=0)
     with pytest.raises(ValueError, match="covariance must be one of 'full', 'diagonal', got 'sparse'"):
         isotherm.ccadl(0.1, covariance="sparse")
+    with pytest.raises(ValueError, match="covariance must be one of 'dense', 'low_rank', 'diagonal', got 'sparse'"):
+        isotherm.eccadl(0.1, covariance="sparse")
+    with pytest.raises(ValueError, match="window must be positive, got 0"):
+        isotherm.eccadl(0.1, window=0)
+    with pytest.raises(ValueError, match="every must be at least 1, got 0"):
+        isotherm.eccadl(0.1, every=0)
     with pytest.raises(ValueError, match=r"noise_estimate must not exceed friction, got 2\.0 and 1\.0"):
         isotherm.sghmc(0.1, 1.0, noise_estimate=2.0)
     with pytest.raises(ValueError, match="unknown letter 'C'"):

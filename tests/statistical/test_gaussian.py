@@ -33,6 +33,7 @@ MASS = np.array([0.5, 2.0, 1.0])
 # Relative bias of ⟨θθᵀ⟩: order h for the explicit samplers (hλ^(1/2) ≲ 0.05), order h² for the splittings;
 # Euler–Maruyama widens by 1/(1 − ηλ/2), at most 2.6 %.
 SAMPLERS = {
+    "eccadl": (lambda **k: isotherm.eccadl(0.1, 1.0, **k), 0.01),
     "mccadl": (lambda **k: isotherm.mccadl(0.1, 1.0, **k), 0.01),
     "sgnht": (lambda **k: isotherm.sgnht(0.03, 1.0, **k), 0.04),
     "sgnht-symmetric": (lambda **k: isotherm.sgnht(0.1, 1.0, scheme="BADODAB", **k), 0.01),
@@ -71,7 +72,7 @@ def test_mean_and_covariance(name, settings):
     within(second, covariance, bias * np.abs(covariance).max())
 
 
-@pytest.mark.parametrize("name", ["mccadl", "sgnht-symmetric"])
+@pytest.mark.parametrize("name", ["eccadl", "mccadl", "sgnht-symmetric"])
 def test_friction_has_mean_A_and_variance_one_over_beta_mu(name):
     T, mu = 0.5, 2.0
     tree, _ = run(SAMPLERS[name][0](temperature=T, thermal_mass=mu), steps=20_000)

@@ -16,6 +16,7 @@ from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float, Int
 
 from isotherm import arguments
+from isotherm.covariance import blend, running
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat
 from isotherm.samplers.sgnht import SGNHT
@@ -48,7 +49,7 @@ class CCAdL(SGNHT):
         h = self.step_size_at(state.step, p.dtype)
         S = noisy.covariance.whitened(self.inverse_root_mass(state.position))
         batch = S.dense() if self.covariance == "full" else S.diagonal()
-        average = state.average + (batch - state.average) / (state.step + 1).astype(p.dtype)
+        average = blend(state.average, batch, running((state.step + 1).astype(p.dtype)))
         product = average @ p if self.covariance == "full" else average * p
         damping = h / (2 * self.temperature) * product
         moved = self.explicit_step(key, State(*state[:-1]), noisy.force, damping)

@@ -28,6 +28,7 @@ LETTERS = "BEO"
 ESTIMATES: dict[str, Any] = {"dense": Dense, "low_rank": LowRank, "diagonal": Diagonal}
 DENSE_UP_TO = 512  # parameters; beyond, eigh costs more than it gives
 AUTO = 2.0  # (h²/2)β times an eigenvalue from the middle of S, at step_size="auto"
+RAMP = 50  # steps in which the bound on h at the start doubles
 
 
 class State(NamedTuple):
@@ -56,12 +57,17 @@ class ECCAdL(Thermostat):
         key, sketch_key = jax.random.split(key)
         begun = super().init(key, position, noisy)
         S = noisy.covariance.whitened(self.inverse_root_mass(position))
+        if self.step_size is None and S.scale == 0:
+            raise ValueError(
+                'step_size="auto" takes its measure from the noise of the gradients, and a batch of all the data, '
+                "drawn without replacement, has none; give step_size a number"
+            )
         kind = self.covariance or ("dense" if position.size <= DENSE_UP_TO else "low_rank")
-        estimate = ESTIMATES[kind].first(S, position.size, self.rank, sketch_key)
+        estimate = ESTIMATES[kind].first(S, position, self.rank, sketch_key)
         return State(*begun, jnp.zeros((), position.dtype), estimate)
 
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
-        h = self._step_size(state)
+        h = self._step_size(state, noisy.curvature_ratio)
         w, mu = self.inverse_root_mass(state.position), self.thermal_mass_of(state.position)
         moves = splitting.moves(self.scheme, LETTERS)
         noise_key, sketch_key = jax.random.split(key)
@@ -91,10 +97,23 @@ class ECCAdL(Thermostat):
         )
         return after._replace(step=state.step + 1, step_size=h, estimate=estimate)
 
-    def _step_size(self, state: State) -> Scalar:
+    def _step_size(self, state: State, curvature_ratio: float) -> Scalar:
+        """h; at first no more than the curvature K = curvature_ratio·S allows without any friction, 1/√K_max, and then
+        twice that every RAMP steps, so that Ŝ follows a start far from the mode before h relies on it."""
+
+        def limit(value: Scalar) -> Scalar:
+            return jax.lax.rsqrt(jnp.maximum(curvature_ratio * value, jnp.finfo(value.dtype).tiny))
+
+        estimate = state.estimate
         if self.step_size is None:
-            return jnp.sqrt(2 * AUTO * self.temperature / state.estimate.middle())
-        return self.step_size_at(state.step, state.position.dtype)
+            h = jnp.sqrt(
+                2 * AUTO * self.temperature / jnp.maximum(estimate.middle(), jnp.finfo(state.position.dtype).tiny)
+            )
+            h = jnp.minimum(h, limit(estimate.unseen()))
+        else:
+            h = self.step_size_at(state.step, state.position.dtype)
+        grown = jnp.exp2(state.step.astype(h.dtype) / RAMP)
+        return jnp.minimum(h, limit(estimate.largest()) * grown)
 
     def _due(self, state: State) -> Array:
         """Every so many steps, and at powers of two before that."""
