@@ -1,6 +1,6 @@
 """Our Lanczos action exp(−tS)v beside matfree's, on problem (a): speed at equal rank, and what breakdown does to each.
 
-    .venv/bin/python benchmarks/lanczos.py
+.venv/bin/python benchmarks/lanczos.py
 """
 
 from collections.abc import Callable
@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from matfree import decomp, funm
-from problems import Case, logistic_mnist
-from timing import ratio, turns
 
 from isotherm import expm
+from problems import Case, logistic_mnist
+from timing import ratio, turns
 
 APPLICATIONS = 300  # within one compiled loop, so that calling it costs nothing
 REPEATS = 21

@@ -7,7 +7,7 @@ import isotherm
 
 SRC = Path(isotherm.__file__).parent
 WALK = [
-    "version", "types", "arguments", "datasets", "batches", "posterior", "problem", "flows", "expm", "splitting",
+    "version", "types", "threefry", "arguments", "datasets", "batches", "posterior", "problem", "flows", "expm", "splitting",
     "covariance", "samplers", "store", "results", "progress", "loop", "driver", "stepsize", "diagnostics", "models",
     "estimators", "plots", "report", "experiments", "cli",
 ]  # fmt: skip

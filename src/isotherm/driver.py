@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm import arguments, results
+from isotherm import arguments, results, threefry
 from isotherm import store as stores
 from isotherm.batches import Batches
 from isotherm.loop import Carry, Plan, advance, observed, start
@@ -190,7 +190,7 @@ def make_plan(steps: int | None, passes: float | None, burn_in: float, thin: int
 
 
 def chain_keys(parts: Parts) -> Any:
-    key = jax.random.key(parts.seed)
+    key = threefry.key(parts.seed)
     return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(jnp.arange(parts.chains))
 
 

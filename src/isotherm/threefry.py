@@ -1,0 +1,79 @@
+"""Random keys whose numbers are those of `jax.random.key`, made in one pass.
+
+On a CPU, JAX runs the rounds of Threefry (Salmon et al. 2011) as a loop of small kernels; written out, they are one
+kernel, several times as fast (benchmarks/threefry.py prints by how much).
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax.extend.random import define_prng_impl
+from jaxtyping import Array, UInt32
+
+from isotherm.types import RandomKey
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = 0x1BD11BDA
+
+Words = UInt32[Array, "..."]
+
+
+def key(seed: int) -> RandomKey:
+    """`jax.random.key(seed)`, but for its speed."""
+    return jax.random.key(seed, impl=UNROLLED)
+
+
+def _block(key: Words, counter: Words) -> tuple[Words, Words]:
+    """Threefry-2x32 with 20 rounds, of the counter (0, `counter`)."""
+    schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(PARITY))
+    x, y = schedule[0], counter + schedule[1]
+    for i in range(5):
+        for rotation in ROTATIONS[i % 2]:
+            x = x + y
+            y = x ^ ((y << jnp.uint32(rotation)) | (y >> jnp.uint32(32 - rotation)))
+        x = x + schedule[(i + 1) % 3]
+        y = y + schedule[(i + 2) % 3] + jnp.uint32(i + 1)
+    return x, y
+
+
+def _seed(seed: Array) -> Words:
+    high = seed >> 32 if seed.dtype.itemsize == 8 else jnp.zeros_like(seed)
+    return jnp.stack([high, seed]).astype(jnp.uint32)
+
+
+def _fold_in(key: Words, data: Array) -> Words:
+    return jnp.stack(_block(key, data.astype(jnp.uint32)))
+
+
+def _split(key: Words, shape: tuple[int, ...]) -> Words:
+    return jnp.stack(_block(key, jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape)), axis=-1)
+
+
+def _random_bits(key: Words, width: int, shape: tuple[int, ...]) -> Array:
+    """Made in two halves: a loop is where XLA keeps its results. Otherwise it would repeat the rounds wherever a number
+    is used, and the gather of a batch uses the index of a row once for each of its columns."""
+    size = math.prod(shape)
+    if size >= 2**32:
+        raise ValueError(f"at most {2**32 - 1} random numbers a call, got shape {shape}")
+
+    def words(counters: Words) -> Array:
+        high, low = _block(key, counters)
+        if width == 64:
+            return (high.astype(jnp.uint64) << jnp.uint64(32)) | low.astype(jnp.uint64)
+        return (high ^ low).astype(f"uint{width}")
+
+    half = (size + 1) // 2
+    halves = jax.lax.map(words, jax.lax.iota(jnp.uint32, 2 * half).reshape(2, half))
+    return halves.reshape(2 * half)[:size].reshape(shape)
+
+
+UNROLLED = define_prng_impl(
+    key_shape=(2,),
+    seed=_seed,
+    split=_split,
+    random_bits=_random_bits,
+    fold_in=_fold_in,  # type: ignore[arg-type]  # it gets an array, whatever its stub says
+    name="threefry2x32-unrolled",
+    tag="unrolled",
+)
