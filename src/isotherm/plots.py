@@ -96,7 +96,8 @@ def _panel(axes: Any, panel: Panel, xscale: str, yscale: str) -> None:
         }
         axes.plot(line.x, line.y, label=line.label, **look)
         if line.spread is not None:
-            low = [y - s for y, s in zip(line.y, line.spread, strict=True)]
+            floor = [abs(y) / 10 if yscale == "log" else -math.inf for y in line.y]  # a band has no logarithm below 0
+            low = [max(y - s, f) for y, s, f in zip(line.y, line.spread, floor, strict=True)]
             high = [y + s for y, s in zip(line.y, line.spread, strict=True)]
             axes.fill_between(line.x, low, high, color=look["color"], alpha=0.15, linewidth=0)
     if panel.level is not None:
@@ -116,7 +117,13 @@ def _legend(figure: Any, axes: Any) -> None:
     for place in axes.flat:
         found |= {label: handle for handle, label in zip(*place.get_legend_handles_labels(), strict=True)}
     if found:
-        figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=min(6, len(found)), fontsize=8)
+        figure.legend(
+            found.values(),
+            found.keys(),
+            loc="outside upper center",
+            ncols=min(2 * axes.shape[1], len(found)),
+            fontsize=8,
+        )
 
 
 def save(figure: Any, path: Path) -> Path:

@@ -167,7 +167,8 @@ class WeakOrder:
         for variant in VARIANTS:
             mine = [cell for cell in cells if cell["sampler"] == variant]
             alive = [cell for cell in mine if cell["first_bad_step"] is None]
-            gone += [f"{NAMES[variant]} diverged at h = {c['step_size']:g}" for c in mine if c not in alive]
+            if bad := [cell["step_size"] for cell in mine if cell not in alive]:
+                gone.append(f"{NAMES[variant]} diverged from h = {min(bad):.2g} on")
             h = [cell["step_size"] for cell in alive]
             biases, errors = ([cell["metrics"][m] for cell in alive] for m in ("relative_bias", "standard_error"))
             lines.append(plots.Line(NAMES[variant], h, [abs(b) for b in biases], variant, 1.0, errors))
