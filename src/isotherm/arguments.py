@@ -36,11 +36,13 @@ def non_negative(name: str, value: Any) -> float:
     return result
 
 
-def integer(name: str, value: Any, least: int) -> int:
+def integer(name: str, value: Any, least: int, most: int | None = None) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+    if most is not None and value > most:
+        raise ValueError(f"{name} must be at most {most}, got {value}")
     return int(value)
 
 
@@ -59,6 +61,15 @@ def step_size(value: Any, name: str = "step_size") -> Any:
         if np.ndim(first) != 0:
             raise TypeError(f"{name}(step) must return a number, got shape {np.shape(first)} at step 0")
         positive(f"{name}(0)", float(first))
+        try:
+            shape = jax.eval_shape(value, jax.ShapeDtypeStruct((), np.int32)).shape
+        except Exception as error:
+            raise TypeError(
+                f"{name}(step) must be compiled, and step is then not a number yet; write it with jax.numpy, "
+                f"jnp.where instead of if: it raised {type(error).__name__}"
+            ) from error
+        if shape != ():
+            raise TypeError(f"{name}(step) must return a number, got shape {shape}")
         return jax.tree_util.Partial(value)
     return positive(name, value)
 

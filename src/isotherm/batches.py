@@ -9,6 +9,8 @@ from jaxtyping import Array, Int
 from isotherm import arguments
 from isotherm.types import Batch, RandomKey
 
+LARGEST = 2**20  # a batch that is drawn with replacement may be larger than the data, within reason
+
 
 @dataclass(frozen=True)
 class Batches:
@@ -19,7 +21,8 @@ class Batches:
     replace: bool = True
 
     def __post_init__(self) -> None:
-        arguments.integer("batch_size", self.size, 1)
+        size = arguments.integer("batch_size", self.size, 1, max(self.population, LARGEST))
+        object.__setattr__(self, "size", size)  # an int even where NumPy's was given
         if not self.replace and self.size > self.population:
             raise ValueError(
                 f"batch_size must be at most the number of examples, {self.population}, when drawing without "

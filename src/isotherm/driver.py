@@ -26,6 +26,7 @@ from isotherm.store import Draws, Folder, Parts, Recorder
 from isotherm.types import Batch, Params
 
 CHUNK_SECONDS = 0.25  # how often the host looks in
+MOST_STEPS = 2**31 - 1  # steps are counted in 32 bits
 RECORD_BYTES = 2**22  # what a chunk may record on the device
 
 
@@ -71,10 +72,9 @@ def sample(
         `posterior_variance` over all steps after burn-in, and attributes saying how it was made. Ctrl-C returns what
         there is so far, with the attribute `interrupted` set. With a store, it is read from there when looked at.
     """
-    if isinstance(sampler, type) or not isinstance(sampler, Sampler):
-        raise TypeError(f"sampler must be a sampler such as isotherm.mccadl(step_size=1e-3), got {sampler!r}")
-    chains = arguments.integer("chains", chains, 1)
-    seed = arguments.integer("seed", seed, 0)
+    check_sampler(sampler)
+    chains = arguments.integer("chains", chains, 1, 2**16)
+    seed = arguments.integer("seed", seed, 0, 2**32 - 1)
     what = problem(posterior, data, init, chains, jax.random.fold_in(jax.random.key(seed), 2**31))
     batches = Batches(what.population, batch_size, bool(replace))
     plan = make_plan(steps, passes, burn_in, thin, batches)
@@ -114,12 +114,14 @@ def resume(
     Returns:
         What `isotherm.sample` would have returned.
     """
+    if sampler is not None:
+        check_sampler(sampler)
     more = 0 if steps is None else arguments.integer("steps", steps, 1)
     with closing(Folder(store, new=False)) as folder:
         saved = folder.latest()
         parts = stores.rebuilt(saved, posterior, data, sampler, init)
         plan = Plan(**saved.header["plan"])
-        plan = plan._replace(steps=plan.steps + more)
+        plan = plan._replace(steps=arguments.integer("steps", plan.steps + more, 1, MOST_STEPS))
         carry = stores.filled(jax.eval_shape(lambda: started(parts)), saved, "carry.")
         header, arrays = stores.again(saved, plan._asdict())
         tail = missing(carry, header["draws"] % header["chunk"])
@@ -127,6 +129,11 @@ def resume(
         step, seconds = header["step"], header["seconds"]
         with closing(Recorder(folder, label(parts, plan), header, arrays, tail, saved)) as recorder:
             return finished(parts, plan, carry, step, seconds, recorder, progress)
+
+
+def check_sampler(sampler: Any) -> None:
+    if isinstance(sampler, type) or not isinstance(sampler, Sampler):
+        raise TypeError(f"sampler must be a sampler such as isotherm.mccadl(step_size=1e-3), got {sampler!r}")
 
 
 def finished(parts: Parts, plan: Plan, carry: Carry, step: int, seconds: float, recorder: Any, progress: bool) -> Any:
@@ -177,7 +184,7 @@ def make_plan(steps: int | None, passes: float | None, burn_in: float, thin: int
         raise ValueError(f"give one of steps and passes, got steps={steps!r} and passes={passes!r}")
     if passes is not None:
         steps = max(1, round(arguments.positive("passes", passes) * batches.population / batches.size))
-    steps = arguments.integer("steps", steps, 1)
+    steps = arguments.integer("steps", steps, 1, MOST_STEPS)
     thin = arguments.integer("thin", thin, 1)
     if not 0 <= arguments.number("burn_in", burn_in) < 1:
         raise ValueError(f"burn_in must be a fraction of the steps, at least 0 and less than 1, got {burn_in!r}")

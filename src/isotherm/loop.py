@@ -105,7 +105,8 @@ def advance(
         carry, record = loop
         state = over_chains(lambda key, state: one(key, state, step))(keys, carry.state)
         moments = carry.moments.updated(state.position, step + 1 - plan.burn_in)
-        bad = ~jnp.isfinite(state.position).all(axis=1) & (carry.first_bad_step < 0)
+        inside = jnp.abs(state.position) < largest(state.position.dtype)  # NaN is not
+        bad = ~inside.all(axis=1) & (carry.first_bad_step < 0)
         first_bad_step = jnp.where(bad, (step + 1).astype(jnp.int32), carry.first_bad_step)
         slot = jnp.maximum(0, step - plan.burn_in) // plan.thin - first_draw
         record = {
@@ -116,6 +117,12 @@ def advance(
 
     record = {name: jnp.zeros((slots, *v.shape), v.dtype) for name, v in observed(carry.state).items()}
     return jax.lax.fori_loop(first, last, body, (carry, record))
+
+
+def largest(dtype: Any) -> float:
+    """A position beyond this has diverged: its square, which the variance needs, would overflow."""
+    top = float(jnp.finfo(dtype).max)
+    return top**0.5 / 4 if top > 1e9 else top  # float16 ends so early that its whole range is needed
 
 
 def over_chains(function: Any) -> Any:

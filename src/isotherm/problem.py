@@ -28,7 +28,7 @@ def problem(posterior: Posterior, data: Batch, init: Params, chains: int, key: R
     if not isinstance(posterior, Posterior):
         raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
     population = check_data(data)
-    given = [init(k) for k in jax.random.split(key, chains)] if callable(init) else [init]
+    given = [drawn(init, k) for k in jax.random.split(key, chains)] if callable(init) else [init]
     for params in given:
         check_params(params)
     check_model(posterior, given[0], data)
@@ -37,6 +37,13 @@ def problem(posterior: Posterior, data: Batch, init: Params, chains: int, key: R
     if starts.shape[0] < chains:
         starts = jnp.repeat(starts, chains, axis=0)
     return Problem(posterior, jax.tree.map(jnp.asarray, data), population, starts, flat[0][1])
+
+
+def drawn(init: Callable[[RandomKey], Params], key: RandomKey) -> Params:
+    try:
+        return init(key)
+    except Exception as error:
+        raise ValueError(f"init(key) must return parameters to start from, it raised {error!r}") from error
 
 
 def check_data(data: Batch) -> int:

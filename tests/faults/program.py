@@ -3,6 +3,7 @@
 It prints "running" once its first checkpoint is written, "done" when it is finished, "interrupted" after Ctrl-C.
 """
 
+import signal
 import sys
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def tell_when_running():
 
 
 def main(store, steps):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup, or a shell, may have had it ignored
     tell_when_running()
     if any((Path(store) / ".isotherm").glob("checkpoint-?")):
         tree = isotherm.resume(store, POSTERIOR, DATA, progress=False)
