@@ -230,7 +230,9 @@ def run(
         first_bad = np.asarray(carry.first_bad_step)
         reached = end if (first_bad < 0).any() else int(first_bad.max())
         fresh = plan.completed(reached) - plan.completed(step)
-        recorder.add({name: np.asarray(values[:fresh]) for name, values in record.items()}, carry, reached, clock())
+        # Cut on the host: on the device, JAX would compile and keep a program for every length.
+        draws = {name: np.array(np.asarray(values)[:fresh]) for name, values in record.items()}
+        recorder.add(draws, carry, reached, clock())
         elapsed, began = time.perf_counter() - began, time.perf_counter()
         speed = (end - step) / elapsed
         length = max(1, min(8 * length, round(speed * CHUNK_SECONDS)))

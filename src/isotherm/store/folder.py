@@ -92,7 +92,7 @@ class Folder:
                 warnings.warn(
                     f"{'; '.join(faults)}; going on from {found.path.name}, at step {found.header['step']}",
                     RuntimeWarning,
-                    stacklevel=4,
+                    stacklevel=3,
                 )
             return found
         raise StoreError(
