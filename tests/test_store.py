@@ -128,6 +128,14 @@ def test_opens_while_running(tmp_path, monkeypatch):
     assert any(draws > 0 for _, draws in seen)
 
 
+def test_there_are_no_moments_before_the_first_draw(tmp_path, interrupt):
+    interrupt(3)
+    tree = run(tmp_path / "run.zarr")
+    assert tree.attrs["steps_done"] < 100
+    assert tree["posterior"].sizes["draw"] == 0
+    assert np.isnan(tree["posterior_mean"]["w"].values).all()
+
+
 @pytest.mark.parametrize("chunks", [1, 40])
 def test_resumed_equals_uninterrupted(tmp_path, uninterrupted, interrupt, monkeypatch, chunks):
     interrupt(chunks)

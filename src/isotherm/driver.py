@@ -174,7 +174,10 @@ def label(parts: Parts, plan: Plan) -> Any:
         first_bad = np.asarray(carry.first_bad_step)
         interrupted = int(step < plan.steps and (first_bad < 0).any())
         attributes = {**fixed, "steps_done": step, "interrupted": interrupted, "sampling_time": seconds}
-        return results.tree(draws, first, plan, carry.moments, first_bad, parts.what.unravel, attributes)
+        moments = carry.moments
+        if step <= plan.burn_in:  # of no steps yet
+            moments = jax.tree.map(lambda values: np.full_like(values, np.nan), moments)
+        return results.tree(draws, first, plan, moments, first_bad, parts.what.unravel, attributes)
 
     return labelled
 
