@@ -78,6 +78,7 @@ def test_a_classifier_end_to_end(tmp_path, tiny):
     assert good["curves"]["passes"][-1] == 20
     assert -good["curves"]["log_likelihood"][-1] == good["metrics"]["posterior_mean_log_loss"]
     assert good["settings"]["passes"] == 20
+    assert good["settings"]["burn_in"] == 0.2
     bad = by_cell["ccadl", 5.0, 1.0, 0]
     assert bad["first_bad_step"] > 0
     assert set(bad["metrics"].values()) == {None}
