@@ -7,8 +7,9 @@ the last w or so (`windowed`). Three sizes behind one interface:
     LowRank    its k leading eigenvectors, and the mean of the remaining eigenvalues in all other directions; kd memory
     Diagonal   its diagonal
 
-Each has `first(covariance, position, rank, key)`, `renewed(covariance, window, key)`, `apply(functions, v)` for f(Ŝ)v
-and tells its `largest()` eigenvalue, one from its `middle()`, and how large one may be in an `unseen()` direction.
+Each has `first(covariance, position, rank, key)`, `renewed(due, covariance, window, key)`, which does nothing unless
+`due`, a condition that is the same for all chains, and `apply(functions, v)` for f(Ŝ)v. Each tells its `largest()`
+eigenvalue, one from its `middle()`, and how large one may be in an `unseen()` direction.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,14 +17,15 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from isotherm.posterior import Covariance
 from isotherm.types import Matrix, Number, RandomKey, Scalar, Vector
 
 Function = Callable[[Float[Array, "..."]], Float[Array, "..."]]
+Condition = Bool[Array, ""]
 
-BLOCK = 4  # how many of its directions a low-rank estimate renews at a time
+BLOCK = 2  # how many of its directions a low-rank estimate renews at a time
 
 
 def running(count: Scalar) -> Scalar:
@@ -56,9 +58,12 @@ class Dense(NamedTuple):
         values, vectors = jnp.linalg.eigh(average)
         return cls(count, average, jnp.maximum(values, 0), vectors)
 
-    def renewed(self, covariance: Covariance, window: Number, key: RandomKey) -> "Dense":
-        count = self.renewals + 1
-        return self._of(count, blend(self.average, covariance.dense(), windowed(count, window)))
+    def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> "Dense":
+        def renew() -> Dense:
+            count = self.renewals + 1
+            return self._of(count, blend(self.average, covariance.dense(), windowed(count, window)))
+
+        return jax.lax.cond(due, renew, lambda: self)
 
     def apply(self, functions: Sequence[Function], v: Vector) -> list[Vector]:
         inside = v @ self.vectors
@@ -83,9 +88,12 @@ class Diagonal(NamedTuple):
         values = covariance.diagonal()
         return cls(jnp.ones((), values.dtype), values)
 
-    def renewed(self, covariance: Covariance, window: Number, key: RandomKey) -> "Diagonal":
-        count = self.renewals + 1
-        return Diagonal(count, blend(self.values, covariance.diagonal(), windowed(count, window)))
+    def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> "Diagonal":
+        def renew() -> Diagonal:
+            count = self.renewals + 1
+            return Diagonal(count, blend(self.values, covariance.diagonal(), windowed(count, window)))
+
+        return jax.lax.cond(due, renew, lambda: self)
 
     def apply(self, functions: Sequence[Function], v: Vector) -> list[Vector]:
         return [f(self.values) * v for f in functions]
@@ -101,84 +109,118 @@ class Diagonal(NamedTuple):
 
 
 class LowRank(NamedTuple):
-    """Ŝ = Σ_j λ_j q_j q_jᵀ + ρ(I − Σ_j q_j q_jᵀ). The q_j are renewed a block at a time, in turn: one step of
-    subspace iteration with deflation against the others, at BLOCK + 1 products with this batch's S."""
+    """Ŝ = QᵀTQ + ρ(I − QᵀQ), the rows of Q orthonormal. They are renewed a block at a time, in turn: products with
+    this batch's S give columns of T and where outside the span their rows should turn to, and one more gives ρ."""
 
     renewals: Scalar
     basis: Float[Array, "k d"]
+    projected: Float[Array, "k k"]
     values: Float[Array, " k"]
+    vectors: Float[Array, "k k"]
     rest: Scalar
 
     @classmethod
     def first(cls, covariance: Covariance, position: Vector, rank: int, key: RandomKey) -> "LowRank":
-        """Two rounds of renewals with this one batch, from random directions."""
+        """Three rounds of renewals with this one batch: the first makes random directions of nothing."""
         d, dtype = position.size, position.dtype
         if d < 2:
             raise ValueError('covariance="low_rank" needs at least 2 parameters, got 1; use "dense"')
         k = min(rank, d - 1)
         k -= k % min(BLOCK, k)
-        key, start = jax.random.split(key)
-        basis = jnp.linalg.qr(jax.random.normal(start, (d, k), dtype))[0].T
-        zero = jnp.zeros((), dtype)
-        guess = cls(zero, basis, jnp.zeros((k,), dtype), zero)
+        zero, square = jnp.zeros((), dtype), jnp.zeros((k, k), dtype)
+        nothing = cls(zero, jnp.zeros((k, d), dtype), square, jnp.zeros((k,), dtype), jnp.eye(k, dtype=dtype), zero)
 
         def renew(i: Array, estimate: LowRank) -> LowRank:
-            return estimate._renewed(covariance, zero + 1, zero + 1, jax.random.fold_in(key, i))
+            parts = estimate._renewed_block(covariance, zero + 1, zero + 1, jax.random.fold_in(key, i))
+            return estimate._with(zero + i + 1, *parts)
 
-        found = jax.lax.fori_loop(0, 2 * guess._blocks, renew, guess)
-        return found._replace(renewals=jnp.full_like(zero, guess._blocks))
+        found = jax.lax.fori_loop(0, 3 * nothing._blocks, renew, nothing)
+        return found._replace(renewals=jnp.full_like(zero, nothing._blocks))
 
-    def renewed(self, covariance: Covariance, window: Number, key: RandomKey) -> "LowRank":
-        visits = jnp.floor(self.renewals / self._blocks) + 1  # of this block
-        return self._renewed(covariance, windowed(visits, window), windowed(self.renewals + 1, window), key)
+    def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> "LowRank":
+        """Only the block passes through the condition, so that the basis is changed in place."""
+
+        def renew() -> tuple[Array, ...]:
+            visits = jnp.floor(self.renewals / self._blocks) + 1  # of this block
+            weights = windowed(visits, window), windowed(self.renewals + 1, window)
+            return self.renewals + 1, *self._renewed_block(covariance, *weights, key)
+
+        def keep() -> tuple[Array, ...]:
+            return self.renewals, self._block(), self.projected, self.values, self.vectors, self.rest
+
+        return self._with(*jax.lax.cond(due, renew, keep))
+
+    def _renewed_block(
+        self, covariance: Covariance, weight: Scalar, rest_weight: Scalar, key: RandomKey
+    ) -> tuple[Array, ...]:
+        begin, block = self._begin(), self._block()
+        images = jax.lax.map(covariance.matvec, block)
+        inside = images @ self.basis.T
+        columns = blend(jax.lax.dynamic_slice_in_dim(self.projected, begin, self._size), inside, weight)
+        projected = jax.lax.dynamic_update_slice_in_dim(self.projected, columns, begin, 0)
+        projected = jax.lax.dynamic_update_slice_in_dim(projected.T, columns, begin, 0)
+        values, vectors = jnp.linalg.eigh((projected + projected.T) / 2)
+
+        # Subspace iteration, as far as this batch counts: q ← q + κ(Sq − QᵀQSq)/(q·Sq), orthonormal to the others.
+        others = jax.lax.dynamic_update_slice_in_dim(self.basis, jnp.zeros_like(block), begin, 0)
+        outside = images - inside @ self.basis
+        probe, *fresh = jax.random.normal(key, (1 + len(block), block.shape[1]), block.dtype)
+        directions: list[Vector] = []
+        for row in range(self._size):
+            size = jax.lax.dynamic_index_in_dim(columns[row], begin + row, keepdims=False)
+            turned = size * block[row] + weight * outside[row]
+            directions.append(_new_direction(turned, fresh[row], others, directions))
+        block = jnp.stack(directions)
+        probe = _without(_without(probe, others), block)
+        rest = probe @ covariance.matvec(probe) / (probe @ probe)
+        return block, projected, jnp.maximum(values, 0), vectors, blend(self.rest, rest, rest_weight)
+
+    def _begin(self) -> Array:
+        """The first row of the block whose turn it is."""
+        return self._size * (self.renewals.astype(jnp.int32) % self._blocks)
+
+    def _block(self) -> Array:
+        return jax.lax.dynamic_slice_in_dim(self.basis, self._begin(), self._size)
+
+    def _with(self, renewals: Scalar, block: Array, *others: Array) -> "LowRank":
+        return LowRank(renewals, jax.lax.dynamic_update_slice_in_dim(self.basis, block, self._begin(), 0), *others)
 
     @property
-    def _block(self) -> int:
+    def _size(self) -> int:
         return min(BLOCK, self.values.size)
 
     @property
     def _blocks(self) -> int:
-        return self.values.size // self._block
-
-    def _renewed(self, covariance: Covariance, weight: Scalar, rest_weight: Scalar, key: RandomKey) -> "LowRank":
-        begin = self._block * (self.renewals.astype(jnp.int32) % self._blocks)
-        block = jax.lax.dynamic_slice_in_dim(self.basis, begin, self._block)
-        values = jax.lax.dynamic_slice_in_dim(self.values, begin, self._block)
-        images = blend(values[:, None] * block, jax.lax.map(covariance.matvec, block), weight)
-        quotients, rotation = jnp.linalg.eigh(_symmetric(block @ images.T))
-
-        others = jax.lax.dynamic_update_slice_in_dim(self.basis, jnp.zeros_like(block), begin, 0)
-        images = rotation.T @ images
-        for _ in range(2):
-            images = images - (images @ others.T) @ others
-            images = jnp.linalg.qr(images.T)[0].T
-        basis = jax.lax.dynamic_update_slice_in_dim(self.basis, images, begin, 0)
-
-        probe = jax.random.normal(key, basis.shape[1:], basis.dtype)
-        probe = probe - (basis @ probe) @ basis
-        rest = probe @ covariance.matvec(probe) / (probe @ probe)
-        return LowRank(
-            self.renewals + 1,
-            basis,
-            jax.lax.dynamic_update_slice_in_dim(self.values, jnp.maximum(quotients, 0), begin, 0),
-            blend(self.rest, rest, rest_weight),
-        )
+        return self.values.size // self._size
 
     def apply(self, functions: Sequence[Function], v: Vector) -> list[Vector]:
-        inside = self.basis @ v
+        inside = (self.basis @ v) @ self.vectors
         beyond = [f(self.rest) for f in functions]
-        added = jnp.stack([(f(self.values) - r) * inside for f, r in zip(functions, beyond, strict=True)]) @ self.basis
+        scaled = jnp.stack([(f(self.values) - r) * inside for f, r in zip(functions, beyond, strict=True)])
+        added = (scaled @ self.vectors.T) @ self.basis
         return [r * v + a for r, a in zip(beyond, added, strict=True)]
 
     def largest(self) -> Scalar:
-        return jnp.max(self.values)
+        return self.values[-1]
 
     def middle(self) -> Scalar:
         return self.rest
 
     def unseen(self) -> Scalar:
-        return jnp.min(self.values)
+        return self.values[0]
 
 
-def _symmetric(matrix: Array) -> Array:
-    return (matrix + matrix.T) / 2
+def _new_direction(image: Vector, instead: Vector, others: Array, before: list[Vector]) -> Vector:
+    """`image`, or a random vector if there is none, made orthonormal to the others, twice for rounding's sake."""
+    size = jnp.linalg.norm(image)
+    v = jnp.where(size > 0, image / jnp.where(size > 0, size, 1), instead)
+    for _ in range(2):
+        v = _without(v, others)
+        for q in before:
+            v = v - (q @ v) * q
+        v = v / jnp.linalg.norm(v)
+    return v
+
+
+def _without(v: Vector, basis: Array) -> Vector:
+    return v - (basis @ v) @ basis

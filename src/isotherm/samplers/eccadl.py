@@ -90,11 +90,7 @@ class ECCAdL(Thermostat):
         letters = self.letters(noise_key, state.position, noisy.force, moves) | {"E": joint}
         after = splitting.run(moves, letters, state, h)
         S = noisy.covariance.whitened(w)
-        estimate = jax.lax.cond(
-            self._due(state),
-            lambda: state.estimate.renewed(S, self.window, sketch_key),
-            lambda: state.estimate,
-        )
+        estimate = state.estimate.renewed(self._due(state), S, self.window, sketch_key)
         return after._replace(step=state.step + 1, step_size=h, estimate=estimate)
 
     def _step_size(self, state: State, curvature_ratio: float) -> Scalar:
@@ -117,7 +113,7 @@ class ECCAdL(Thermostat):
 
     def _due(self, state: State) -> Array:
         """Every so many steps, and at powers of two before that."""
-        default = max(50, state.position.size) if isinstance(state.estimate, Dense) else 10
+        default = max(50, state.position.size) if isinstance(state.estimate, Dense) else 5
         every = default if self.every is None else self.every
         step = state.step
         return (step % every == 0) | ((step < every) & (step & (step - 1) == 0))
