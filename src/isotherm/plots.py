@@ -102,13 +102,12 @@ def _panel(axes: Any, panel: Panel, xscale: str, yscale: str) -> None:
             axes.fill_between(line.x, low, high, color=look["color"], alpha=0.15, linewidth=0)
     if panel.level is not None:
         axes.axhline(panel.level[1], color="0.4", linewidth=1, linestyle=":", label=panel.level[0])
-    axes.set(title=panel.title, xscale=xscale, yscale=yscale)
+    # Above the axes, where the words hide no curve.
+    title = axes.set_title("\n".join(words for words in (panel.title, panel.note) if words))
+    title.set_fontsize(9 if not panel.note else 8)
+    axes.set(xscale=xscale, yscale=yscale)
     if panel.limits is not None:
         axes.set_ylim(*panel.limits)
-    if panel.note:
-        box = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1.5}
-        place = {"transform": axes.transAxes, "ha": "right", "va": "bottom", "bbox": box}
-        axes.text(0.98, 0.03, panel.note, fontsize=7, color="0.3", **place)
 
 
 def _legend(figure: Any, axes: Any) -> None:

@@ -227,21 +227,30 @@ def figure(tasks: Sequence[Task], found: Cells, curve: str) -> Any:
 
 def _panel(task: Task, h: float, found: Cells, curve: str) -> plots.Panel:
     groups = grouped(of_task(found, task))
-    lines, gone = [], []
+    lines = []
+    bad: dict[str, dict[float, int]] = defaultdict(dict)
     for friction in task.frictions:
         for method in task.methods:
             group = groups[method, h, friction]
-            label = f"{LABELS[method]}, A = {friction:g}"
-            if any(cell["first_bad_step"] is not None for cell in group):
-                bad = min(cell["first_bad_step"] for cell in group if cell["first_bad_step"] is not None)
-                gone.append(f"{label} diverged at step {bad}")
+            steps = [cell["first_bad_step"] for cell in group if cell["first_bad_step"] is not None]
+            if steps:
+                bad[method][friction] = min(steps)
             elif group:
-                lines.append(_line(label, method, friction, group, curve))
+                lines.append(_line(f"{LABELS[method]}, A = {friction:g}", method, friction, group, curve))
     level = None
     reference = of_task(found, task, "reference")
     if reference and curve == "log_likelihood":
         level = ("NUTS", -reference[0]["metrics"]["posterior_mean_log_loss"])
-    return plots.Panel(f"{task.title}\nstep size {h:g}", lines, level, "\n".join(gone), _limits(lines, curve))
+    return plots.Panel(f"{task.title}\nstep size {h:g}", lines, level, _note(bad), _limits(lines, curve))
+
+
+def _note(bad: dict[str, dict[float, int]]) -> str:
+    """Which methods diverged, at which friction, and when first."""
+    said = []
+    for method, steps in bad.items():
+        where = ", ".join(f"{step} (A = {friction:g})" for friction, step in steps.items())
+        said.append(f"{LABELS[method]} diverged at step {where}")
+    return "\n".join(said)
 
 
 def _line(label: str, method: str, friction: float, group: Cells, curve: str) -> plots.Line:
