@@ -138,7 +138,7 @@ class LowRank(NamedTuple):
         return found._replace(renewals=jnp.full_like(zero, nothing._blocks))
 
     def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> "LowRank":
-        """Only the block passes through the condition, so that the basis is changed in place."""
+        """Only a block passes through the condition, not the basis."""
 
         def renew() -> tuple[Array, ...]:
             visits = jnp.floor(self.renewals / self._blocks) + 1  # of this block
@@ -161,19 +161,27 @@ class LowRank(NamedTuple):
         projected = jax.lax.dynamic_update_slice_in_dim(projected.T, columns, begin, 0)
         values, vectors = jnp.linalg.eigh((projected + projected.T) / 2)
 
-        # Subspace iteration, as far as this batch counts: q ← q + κ(Sq − QᵀQSq)/(q·Sq), orthonormal to the others.
-        others = jax.lax.dynamic_update_slice_in_dim(self.basis, jnp.zeros_like(block), begin, 0)
-        outside = images - inside @ self.basis
-        probe, *fresh = jax.random.normal(key, (1 + len(block), block.shape[1]), block.dtype)
-        directions: list[Vector] = []
-        for row in range(self._size):
-            size = jax.lax.dynamic_index_in_dim(columns[row], begin + row, keepdims=False)
-            turned = size * block[row] + weight * outside[row]
-            directions.append(_new_direction(turned, fresh[row], others, directions))
-        block = jnp.stack(directions)
-        probe = _without(_without(probe, others), block)
-        rest = probe @ covariance.matvec(probe) / (probe @ probe)
-        return block, projected, jnp.maximum(values, 0), vectors, blend(self.rest, rest, rest_weight)
+        # Subspace iteration as far as this batch counts, q ← (q·Sq)q + κSq, made orthonormal to the other rows; and a
+        # random direction orthonormal to all of them, for what they leave out.
+        random = jax.random.normal(key, (1 + self._size, block.shape[1]), block.dtype)
+        sizes = jax.lax.dynamic_slice(columns, (0 * begin, begin), (self._size, self._size)).diagonal()
+        turned = _unit(sizes[:, None] * block + weight * images, random[1:])
+        mine = jnp.arange(self.values.size, dtype=jnp.int32) // self._size == begin // self._size
+        *directions, probe = self._orthonormal(jnp.concatenate([turned, random[:1]]), ~mine)
+        rest = probe @ covariance.matvec(probe)
+        return jnp.stack(directions), projected, jnp.maximum(values, 0), vectors, blend(self.rest, rest, rest_weight)
+
+    def _orthonormal(self, rows: Array, others: Array) -> list[Vector]:
+        """`rows` made orthonormal to those rows of the basis and to each other, twice for rounding's sake."""
+        for _ in range(2):
+            rows = rows - jnp.where(others[None], rows @ self.basis.T, 0) @ self.basis
+            done: list[Vector] = []
+            for row in rows:
+                for before in done:
+                    row = row - (before @ row) * before
+                done.append(row / jnp.linalg.norm(row))
+            rows = jnp.stack(done)
+        return done
 
     def _begin(self) -> Array:
         """The first row of the block whose turn it is."""
@@ -210,17 +218,7 @@ class LowRank(NamedTuple):
         return self.values[0]
 
 
-def _new_direction(image: Vector, instead: Vector, others: Array, before: list[Vector]) -> Vector:
-    """`image`, or a random vector if there is none, made orthonormal to the others, twice for rounding's sake."""
-    size = jnp.linalg.norm(image)
-    v = jnp.where(size > 0, image / jnp.where(size > 0, size, 1), instead)
-    for _ in range(2):
-        v = _without(v, others)
-        for q in before:
-            v = v - (q @ v) * q
-        v = v / jnp.linalg.norm(v)
-    return v
-
-
-def _without(v: Vector, basis: Array) -> Vector:
-    return v - (basis @ v) @ basis
+def _unit(rows: Array, instead: Array) -> Array:
+    """Each row at length one; where there is nothing, the other's."""
+    sizes = jnp.linalg.norm(rows, axis=1, keepdims=True)
+    return jnp.where(sizes > 0, rows / jnp.where(sizes > 0, sizes, 1), instead)
