@@ -146,6 +146,14 @@ def test_nuts_agrees_with_laplace_on_a_nearly_gaussian_posterior():
     assert (abs(draws.std(axis=0) / spread - 1) < 0.2).all()
 
 
+def test_the_reference_averages_every_draw_its_error_is_of(monkeypatch):
+    positions = RNG.normal(size=(600, 3)).astype(np.float32)
+    monkeypatch.setattr(reference, "nuts", lambda materials, draws, seed: positions)
+    found = reference.reference(logistic(), 600)["metrics"]["expected_log_loss"]
+    margins = -(TEST["y"][:, None] * (TEST["x"] @ positions.T)).astype(np.float64)
+    assert found == pytest.approx(np.logaddexp(0, margins).mean(), rel=1e-5)  # float32 predictions
+
+
 def test_distance_to_reference_of_itself_is_none():
     mine = {"whitened_mean": [0.1, 0.2], "whitened_variance": 2.0}
     assert summary.to_reference(mine, mine) == {"variance_ratio": 1.0, "mean_error": 0.0}

@@ -23,7 +23,7 @@ def test_quick_shortens_but_drops_nothing(name):
 
     full, quick = cells(False), cells(True)
     assert list(full) == list(quick)
-    shortened = {"passes", "steps", "draws"}
+    shortened = {"passes", "steps", "draws", "averaged_draws"}
     for job in full:
         assert {k: v for k, v in full[job].items() if k not in shortened} == {
             k: v for k, v in quick[job].items() if k not in shortened

@@ -26,7 +26,7 @@ MOST_MOMENTS = 2000  # parameters up to which a cell keeps its mean, for distanc
 
 
 def measure(
-    draws: Any, materials: Materials, burn_in: float, usable: bool
+    draws: Any, materials: Materials, burn_in: float, usable: bool, most: int = MOST_DRAWS
 ) -> tuple[dict[str, float], dict[str, list[float]], dict[str, Any]]:
     """The paper's metrics and the predictive ones; the posterior mean's along the way; the moments of the draws."""
     if not usable:
@@ -39,7 +39,7 @@ def measure(
     windows = curves.windows(jax.tree.leaves(draws)[0].shape[0], burn_in)
     along = [_of_mean(model, mean, x, labels) for mean in _means(draws, windows)]
     kept = jax.tree.map(lambda array: array[windows[-1].first :], draws)
-    metrics = dict(zip(METRICS, (0.0, *along[-1]), strict=False)) | predictive(model, kept, x, labels)
+    metrics = dict(zip(METRICS, (0.0, *along[-1]), strict=False)) | predictive(model, kept, x, labels, most)
     found = {
         "draws": [float(window.last) for window in windows],
         "log_likelihood": [-loss for loss, _ in along],
@@ -48,10 +48,10 @@ def measure(
     return metrics, found, moments(materials, kept)
 
 
-def predictive(model: Any, draws: Any, x: Any, labels: np.ndarray) -> dict[str, float]:
-    """Losses averaged over draws, and of probabilities averaged over draws."""
+def predictive(model: Any, draws: Any, x: Any, labels: np.ndarray, most: int = MOST_DRAWS) -> dict[str, float]:
+    """Losses averaged over at most `most` draws, evenly spaced, and of probabilities averaged over them."""
     count = jax.tree.leaves(draws)[0].shape[0]
-    chosen = np.unique(np.linspace(0, count - 1, min(count, MOST_DRAWS)).round().astype(int))
+    chosen = np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
     losses, averages, sizes = [], [], []
     for first in range(0, len(chosen), BLOCK):
         block = jax.tree.map(lambda array, f=first: jnp.asarray(array[chosen[f : f + BLOCK]]), draws)

@@ -75,6 +75,7 @@ def _reference_job(experiment: str, task: Task, materials: Callable[[], Material
         "friction": None,
         "seed": 0,
         "draws": draws,
+        "averaged_draws": draws,
         "warmup": reference.WARMUP,
     }
     name = f"{experiment}/{task.dataset}/nuts"
