@@ -161,11 +161,13 @@ class LowRank(NamedTuple):
         projected = jax.lax.dynamic_update_slice_in_dim(projected.T, columns, begin, 0)
         values, vectors = jnp.linalg.eigh((projected + projected.T) / 2)
 
-        # Subspace iteration as far as this batch counts, q ← (q·Sq)q + κSq, made orthonormal to the other rows; and a
-        # random direction orthonormal to all of them, for what they leave out.
+        # Subspace iteration as far as this batch counts, q ← sq + κSq, orthonormal to the other rows; s lies between
+        # q·Sq, with which weak directions inside a strong row are found late, and the least eigenvalue, with which the
+        # batch's noise turns strong ones. And a random direction orthonormal to all, for what they leave out.
         random = jax.random.normal(key, (1 + self._size, block.shape[1]), block.dtype)
         sizes = jax.lax.dynamic_slice(columns, (0 * begin, begin), (self._size, self._size)).diagonal()
-        turned = _unit(sizes[:, None] * block + weight * images, random[1:])
+        between = jnp.sqrt(jnp.maximum(sizes * values[0], 0))
+        turned = _unit(between[:, None] * block + weight * images, random[1:])
         mine = jnp.arange(self.values.size, dtype=jnp.int32) // self._size == begin // self._size
         *directions, probe = self._orthonormal(jnp.concatenate([turned, random[:1]]), ~mine)
         rest = probe @ covariance.matvec(probe)
