@@ -7,9 +7,9 @@ import isotherm
 
 SRC = Path(isotherm.__file__).parent
 WALK = [
-    "version", "types", "threefry", "arguments", "datasets", "batches", "posterior", "problem", "flows", "expm", "splitting",
-    "covariance", "samplers", "store", "results", "progress", "loop", "driver", "stepsize", "diagnostics", "models",
-    "estimators", "plots", "report", "experiments", "cli",
+    "version", "types", "threefry", "arguments", "datasets", "batches", "posterior", "problem", "flows", "expm",
+    "splitting", "covariance", "samplers", "store", "results", "progress", "loop", "driver", "stepsize",
+    "diagnostics", "models", "estimators", "plots", "report", "experiments", "cli",
 ]  # fmt: skip
 
 
