@@ -28,7 +28,9 @@ class Experiment:
         return min(task.workers for task in self.tasks)
 
     def jobs(self, options: Options) -> list[Job]:
-        return [job for task in self.tasks for job in plan.jobs(self.name, task, options)]
+        """The first seed of every table first, then its references, the other seeds, and the largest steps."""
+        found = [job for task in self.tasks for job in plan.jobs(self.name, task, options)]
+        return sorted(found, key=lambda job: plan.turn(job.settings))
 
     def summary(self, finished: Sequence[Finished], figures: Path) -> tuple[list[dict[str, Any]], Section]:
         """The entries of results.json, and the experiment's part of the report."""

@@ -41,6 +41,13 @@ def jobs(experiment: str, task: Task, options: Options) -> list[Job]:
     return found
 
 
+def turn(settings: dict[str, Any]) -> tuple[int, int]:
+    """When a job's turn comes: a command that is stopped early should have what is looked at first."""
+    order = ("first", "reference", "cell", "largest_step")
+    kind = "first" if settings["kind"] == "cell" and settings["seed"] == 0 else settings["kind"]
+    return order.index(kind), settings["seed"]
+
+
 def _shared(experiment: str, task: Task, kind: str) -> dict[str, Any]:
     return {
         "kind": kind,
