@@ -9,17 +9,21 @@ Each takes (covariance, t, v, rank) and returns exp(−tS)v and the estimated er
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from isotherm.flows import decay_average
 from isotherm.types import Matrix, Scalar, Vector
 
 Matvec = Callable[[Vector], Vector]
 Function = Callable[[Float[Array, " k"]], Float[Array, " k"]]
+
+# A space that is chosen by tolerance: the error allowed, as a fraction of what S's own sampling error does, and the
+# largest size.
+FRACTION, MOST = 0.1, 8
 
 # The largest number of scaled Taylor stages; beyond it (‖tS‖ of about 1e4) the answer is NaN rather than a hang.
 STAGES = 1000
@@ -28,19 +32,25 @@ STAGES = 1000
 class Operator(Protocol):
     """A symmetric positive semi-definite S, as much of it as is asked for."""
 
+    @property
+    def sampling_error(self) -> float: ...
     def matvec(self, v: Vector) -> Vector: ...
     def trace(self) -> Scalar: ...
     def dense(self) -> Matrix: ...
 
 
 class Krylov(NamedTuple):
-    """An orthonormal basis of span(v, Sv, S²v, …) and what S is on it; serves any number of functions of S."""
+    """An orthonormal basis of span(v, Sv, S²v, …) and what S is on it; serves any number of functions of S.
+
+    Where the space has fewer dimensions than room, the remaining basis vectors are zero.
+    """
 
     norm: Scalar
     basis: Float[Array, "k d"]
     values: Float[Array, " k"]
     vectors: Float[Array, "k k"]
     residual: Scalar
+    size: Int[Array, ""] | int
 
     def coefficients(self, function: Function) -> Float[Array, " k"]:
         """Coordinates of function(S)v/‖v‖ in the basis."""
@@ -55,49 +65,127 @@ class Krylov(NamedTuple):
         return self.norm**2 * self.coefficients(function)[0]
 
 
+class Growing(NamedTuple):
+    """A Krylov space while it grows: q is the next basis vector, `residual` the β between it and the last."""
+
+    basis: Float[Array, "k d"]
+    alphas: Float[Array, " k"]
+    betas: Float[Array, " k"]
+    last: Vector
+    q: Vector
+    residual: Scalar
+    scale: Scalar
+    size: Int[Array, ""] | int
+
+    @staticmethod
+    def seed(v: Vector, rank: int) -> tuple[Scalar, "Growing"]:
+        """‖v‖ and the empty space whose first vector is v/‖v‖."""
+        norm = jnp.sqrt(v @ v)
+        q = v / jnp.where(norm > 0, norm, 1)
+        room, zero = jnp.zeros((min(rank, v.size),), v.dtype), jnp.zeros((), v.dtype)
+        return norm, Growing(jnp.zeros((room.size, v.size), v.dtype), room, room, jnp.zeros_like(v), q, zero, zero, 0)
+
+    def grown(self, matvec: Matvec) -> "Growing":
+        """One step of Lanczos, one product with S.
+
+        The three-term recurrence leaves of the new vector, along all earlier ones, what rounding put there; one pass of
+        Gram–Schmidt then takes that out, however short the new vector is.
+        """
+        j, q, eps = self.size, self.q, jnp.finfo(self.q.dtype).eps
+        basis = self.basis.at[j].set(q)
+        w = matvec(q) - self.residual * self.last
+        alpha = q @ w
+        w = w - alpha * q
+        w = w - (basis @ w) @ basis
+        square = w @ w
+        scale = jnp.maximum(self.scale, self.residual**2 + alpha**2 + square)  # ‖Sq‖², the largest so far
+        alive = square > (10 * eps) ** 2 * scale
+        beta = jnp.where(alive, jnp.sqrt(square), 0)
+        following = jnp.where(alive, w / jnp.where(alive, beta, 1), 0)
+        alphas, betas = self.alphas.at[j].set(alpha), self.betas.at[j].set(self.residual)
+        return Growing(basis, alphas, betas, q, following, beta, scale, j + 1)
+
+    def solved(self, norm: Scalar) -> Krylov:
+        off = self.betas[1:]
+        values, vectors = jnp.linalg.eigh(jnp.diag(self.alphas) + jnp.diag(off, 1) + jnp.diag(off, -1))
+        # S has no negative eigenvalue; rounding may make one, and e^(+t·rounding) would grow where t‖S‖ is large.
+        return Krylov(norm, self.basis, jnp.maximum(values, 0), vectors, self.residual, self.size)
+
+
 def krylov(matvec: Matvec, v: Vector, rank: int) -> Krylov:
-    """Lanczos with full re-orthogonalisation. Where the space is exhausted the remaining basis vectors are zero."""
-    rank = min(rank, v.size)
-    eps = jnp.finfo(v.dtype).eps
-    norm = jnp.linalg.norm(v)
-    basis = [v / jnp.where(norm > 0, norm, 1)]
-    alphas: list[Scalar] = []
-    betas: list[Scalar] = []
-    scale = jnp.zeros_like(norm)
-    for j in range(rank):
-        w = matvec(basis[j])
-        alphas.append(basis[j] @ w)
-        scale = jnp.maximum(scale, jnp.linalg.norm(w))
-        q = jnp.stack(basis)
-        for _ in range(2):  # twice is enough
-            w = w - (q @ w) @ q
-        beta = jnp.linalg.norm(w)
-        alive = beta > 10 * eps * scale
-        betas.append(jnp.where(alive, beta, 0))
-        basis.append(jnp.where(alive, w / jnp.where(alive, beta, 1), 0))
-    off = jnp.stack(betas[:-1]) if rank > 1 else jnp.zeros((0,), v.dtype)
-    tridiagonal = jnp.diag(jnp.stack(alphas)) + jnp.diag(off, 1) + jnp.diag(off, -1)
-    values, vectors = jnp.linalg.eigh(tridiagonal)
-    # S has no negative eigenvalue; rounding may make one, and e^(+t·rounding) would grow where t‖S‖ is large.
-    return Krylov(norm, jnp.stack(basis[:-1]), jnp.maximum(values, 0), vectors, betas[-1])
+    """The Krylov space of `rank` dimensions, by Lanczos with full re-orthogonalisation."""
+    norm, space = Growing.seed(v, rank)
+    for _ in range(space.alphas.size):
+        space = space.grown(matvec)
+    return space.solved(norm)
 
 
-def lanczos(covariance: Operator, t: Scalar, v: Vector, rank: int) -> tuple[Vector, Scalar]:
+class Bound(NamedTuple):
+    """What exp(−tS)v can lack in a Krylov space of k dimensions: Π tβ_j / (k! det(I + tT/m)) of ‖v‖, for any m > k.
+
+    The error is at most β_k t |e_kᵀ φ(tT) e_1| (Saad's estimate, a bound where S ≥ 0). That entry is Π tβ_j times the
+    divided difference of φ at T's eigenvalues x_i, which is the mean of e^(−Σλx) over a simplex, over k!; the λ are
+    exponential variables divided by their sum, and Jensen's inequality gives at most Π 1/(1 + x_i/m).
+    """
+
+    product: Scalar
+    determinant: Scalar
+    before: Scalar
+
+    def tightened(self, space: Growing, t: Scalar, m: int) -> "Bound":
+        """The bound once the space has grown; its determinant by the recurrence of a tridiagonal one."""
+        alpha, beta = space.alphas[space.size - 1], space.betas[space.size - 1]
+        determinant = (1 + t * alpha / m) * self.determinant - (t * beta / m) ** 2 * self.before
+        k = jnp.asarray(space.size, self.product.dtype)
+        return Bound(self.product * t * space.residual / k, determinant, self.determinant)
+
+    def exceeds(self, tolerance: Scalar) -> Any:
+        return self.product > tolerance * self.determinant
+
+
+def sufficient(matvec: Matvec, t: Scalar, v: Vector, tolerance: float, most: int) -> Krylov:
+    """The smallest Krylov space, up to `most` dimensions, in which exp(−tS)v is right to `tolerance` of its change.
+
+    The change is taken as min(1, t‖Sv‖/‖v‖) ‖v‖.
+    """
+    norm, space = Growing.seed(v, most)
+    one, zero = jnp.ones((), v.dtype), jnp.zeros((), v.dtype)
+
+    def more(loop: tuple[Growing, Bound]) -> tuple[Growing, Bound]:
+        space, bound = loop
+        space = space.grown(matvec)
+        return space, bound.tightened(space, t, most + 1)
+
+    first, bound = more((space, Bound(one, one, zero)))
+    allowed = tolerance * jnp.minimum(1, t * jnp.sqrt(first.scale))
+
+    def lacking(loop: tuple[Growing, Bound]) -> Any:
+        space, bound = loop
+        return (space.size < space.alphas.size) & bound.exceeds(allowed)
+
+    first = first._replace(size=jnp.ones((), jnp.int32))
+    return jax.lax.while_loop(lacking, more, (first, bound))[0].solved(norm)
+
+
+def lanczos(covariance: Operator, t: Scalar, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
     """Our own rather than matfree's, because matfree 0.6.3 returns NaN in float32 where v = 0, where S = 0 and where S
     has rank 1 and ‖tS‖ = 1e8, and takes 1.14 times as long at rank 8, 1.22 times at rank 4 (benchmarks/lanczos.py)."""
-    space = krylov(covariance.matvec, v, rank)
+    if rank is None:
+        space = sufficient(covariance.matvec, t, v, FRACTION * covariance.sampling_error, MOST)
+    else:
+        space = krylov(covariance.matvec, v, rank)
     # Saad's estimate: the first term of the error, β_k t |e_kᵀ φ(tT) e_1|.
-    error = space.residual * t * jnp.abs(space.coefficients(lambda s: decay_average(t * s))[-1])
-    return space.apply(lambda s: jnp.exp(-t * s)), error
+    last = space.coefficients(lambda s: decay_average(t * s))[space.size - 1]
+    return space.apply(lambda s: jnp.exp(-t * s)), space.residual * t * jnp.abs(last)
 
 
-def dense(covariance: Operator, t: Scalar, v: Vector, rank: int) -> tuple[Vector, Scalar]:
+def dense(covariance: Operator, t: Scalar, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
     values, vectors = jnp.linalg.eigh(covariance.dense())
     decay = jnp.exp(-t * jnp.maximum(values, 0))
     return vectors @ (decay * (vectors.T @ v)), jnp.zeros((), v.dtype)
 
 
-def taylor(covariance: Operator, t: Scalar, v: Vector, rank: int) -> tuple[Vector, Scalar]:
+def taylor(covariance: Operator, t: Scalar, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
     shift = covariance.trace() / v.size
     # For symmetric matrices every α_p of Al-Mohy & Higham is the 2-norm. In practice the extreme Ritz values, moved
     # out by the residual, bound the spectrum (Zhou & Li 2011).
@@ -138,7 +226,7 @@ THETA = {
     64: (_DEGREES, (0.002400, 0.1441, 0.6410, 1.438, 2.428, 3.539, 4.728, 5.968, 7.245, 8.546, 9.867)),
 }
 
-ACTIONS: dict[str, Callable[[Operator, Scalar, Vector, int], tuple[Vector, Scalar]]] = {
+ACTIONS: dict[str, Callable[[Operator, Scalar, Vector, int | None], tuple[Vector, Scalar]]] = {
     "lanczos": lanczos,
     "taylor": taylor,
     "dense": dense,

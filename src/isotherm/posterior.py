@@ -22,12 +22,16 @@ from isotherm.types import Batch, Example, Matrix, Params, Scalar, Vector
 
 @dataclass(frozen=True)
 class Covariance:
-    """The covariance S of the noisy force, as an operator; what is not asked for is not computed."""
+    """The covariance S of the noisy force, as an operator; what is not asked for is not computed.
+
+    `sampling_error` is how far off, relatively, S is known to be: 1/√n if it was estimated from n examples.
+    """
 
     scale: float
     tangents: Callable[[Vector], Float[Array, " n"]]
     cotangents: Callable[[Float[Array, " n"]], Vector]
     gradients: Callable[[], Float[Array, "n d"]]
+    sampling_error: float = 0.0
 
     def matvec(self, v: Vector) -> Vector:
         """S v: one product with J and one with Jᵀ."""
@@ -54,6 +58,7 @@ class Covariance:
             lambda v: self.tangents(w * v),
             lambda u: w * self.cotangents(u),
             lambda: self.gradients() * jnp.reshape(w, (1, -1)),
+            self.sampling_error,
         )
 
     def _centred(self) -> Float[Array, "n d"]:
@@ -133,6 +138,7 @@ class Posterior:
                 tangents,
                 lambda u: transpose(u)[0],
                 lambda: jax.vmap(jax.grad(one), in_axes=(None, 0))(position, batch),
+                n**-0.5,
             )
 
         ratio = n / population if replace else n / max(population - n, 1)

@@ -1,0 +1,60 @@
+"""What the rank of mCCAdL's Lanczos space does to the posterior: MNIST 7/9, three step sizes, three seeds.
+
+.venv/bin/python benchmarks/rank.py
+"""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import isotherm
+from isotherm.diagnostics.predictive import expected_log_loss
+from problems import Case, logistic_mnist
+
+STEP_SIZES = (1.2e-4, 5e-4, 1.2e-3)
+SEEDS = (0, 1, 2)
+PASSES = 200
+SETTINGS: dict[str, dict[str, Any]] = {
+    "default": {},
+    **{f"rank {rank}": {"rank": rank} for rank in (1, 2, 3, 4, 5, 6, 8, 12)},
+    "dense": {"expm": "dense"},
+}
+
+
+def loss(case: Case, sampler: Any, seed: int) -> float:
+    """Posterior expected log loss on the test set."""
+    tree = isotherm.sample(
+        case.posterior, sampler, case.data, case.init, batch_size=case.batch_size, passes=PASSES, chains=1, thin=5,
+        seed=seed, progress=False,
+    )  # fmt: skip
+    predicted = jax.vmap(lambda theta: case.model.predict(theta, case.test["x"]))(tree.posterior.theta.values[0])
+    return float(expected_log_loss(predicted, np.asarray(case.model.class_index(case.test["y"]))))
+
+
+def main() -> None:
+    case = logistic_mnist()
+    found = []
+    print(f"{case.name}, A = 1, {PASSES} passes; expected log loss, mean of seeds (each over dense with its seed)\n")
+    print(f"| | {' | '.join(f'h = {h:g}' for h in STEP_SIZES)} |\n|---|" + "---|" * len(STEP_SIZES))
+    exact = {}
+    for name, settings in reversed(SETTINGS.items()):
+        cells = []
+        for h in STEP_SIZES:
+            began = time.perf_counter()
+            losses = [loss(case, isotherm.mccadl(h, 1.0, **settings), seed) for seed in SEEDS]
+            exact.setdefault(h, losses)
+            relative = [a / b - 1 for a, b in zip(losses, exact[h], strict=True)]
+            found.append({"setting": name, "step_size": h, "losses": losses, "seconds": time.perf_counter() - began})
+            cells.append(f"{np.mean(losses):.4f} ({', '.join(f'{100 * r:+.2f} %' for r in relative)})")
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    folder = Path("out")
+    folder.mkdir(exist_ok=True)
+    (folder / "rank.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
