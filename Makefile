@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long check format clean
+.PHONY: demo test test-long check format bench clean
 
 demo: .venv/installed
 	$(BIN)/isotherm demo
@@ -22,6 +22,11 @@ format: .venv/developing
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+bench: .venv-bench/installed
+	.venv-bench/bin/python benchmarks/run.py
+	.venv-bench/bin/python benchmarks/lanczos.py
+	.venv-bench/bin/python benchmarks/threefry.py
+
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache
 
@@ -37,3 +42,9 @@ clean:
 .venv/developing: pyproject.toml | .venv/created
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ .venv/installed
+
+# The peers of the benchmark live in an environment of their own; posteriors needs PyTorch.
+.venv-bench/installed: pyproject.toml
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e . matfree blackjax posteriors torch==2.13.0
+	touch $@

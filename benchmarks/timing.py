@@ -20,14 +20,18 @@ class Ratio(NamedTuple):
 
 
 def turns(contestants: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, np.ndarray]:
-    """Seconds of each contestant in each turn, after one call that is not counted (it compiles)."""
+    """Seconds of each contestant in each turn, after one call that is not counted (it compiles).
+
+    The order is drawn anew each turn, so that nobody always runs in the wake of the same other.
+    """
     for run in contestants.values():
         jax.block_until_ready(run())
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    order = np.random.default_rng(0)
     for _ in range(repeats):
-        for name, run in contestants.items():
+        for name in order.permutation(list(contestants)):
             began = time.perf_counter()
-            jax.block_until_ready(run())
+            jax.block_until_ready(contestants[name]())
             seconds[name].append(time.perf_counter() - began)
     return {name: np.asarray(times) for name, times in seconds.items()}
 

@@ -1,0 +1,292 @@
+"""The table of marks: what a step of isotherm costs beside its limit, its peers and itself, in one run.
+
+make bench                                    # all of it
+.venv-bench/bin/python benchmarks/run.py steps action   # some sections
+"""
+
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import isotherm
+from contestants import bare, compiled, isotherms
+from isotherm import driver, expm
+from peers import blackjax_loop, blackjax_scan, posteriors_loop
+from problems import drbm_letter, linear, logistic_mnist, logistic_wide, network
+from timing import Ratio, ratio, turns
+
+OUT = Path("out") / "bench"
+VERSIONS = ("isotherm", "jax", "jaxlib", "numpy", "scipy", "blackjax", "posteriors", "torch")
+
+
+class Row(NamedTuple):
+    what: str
+    mark: str
+    found: str
+    met: bool | None = None
+    value: float | None = None
+
+    def line(self) -> str:
+        met = {True: "yes", False: "no", None: ""}[self.met]
+        return f"| {self.what} | {self.mark} | {self.found} | {met} |"
+
+
+def at_most(what: str, mark: float, found: Ratio) -> Row:
+    return Row(what, f"≤ {mark:g}", str(found), found.median <= mark, found.median)
+
+
+def at_least(what: str, mark: float, found: Ratio) -> Row:
+    return Row(what, f"≥ {mark:g}", str(found), found.median >= mark, found.median)
+
+
+def microseconds(what: str, taken: np.ndarray, steps: int) -> Row:
+    low, median, high = np.quantile(1e6 * taken / steps, [0.25, 0.5, 0.75])
+    return Row(what, "", f"{median:.3g} µs ({low:.3g}–{high:.3g})", None, float(median))
+
+
+def steps_mnist(repeats: int) -> list[Row]:
+    """(a): the limit, mCCAdL at three step sizes, eCCAdL."""
+    case, steps = logistic_mnist(), 200
+    runs: dict[str, Callable[[], Any]] = {
+        "bare limit": bare(case, steps),
+        "sgnht": isotherms(case, isotherm.sgnht(1.2e-4), steps),
+        **{f"mccadl, h = {h:g}": isotherms(case, isotherm.mccadl(h), steps) for h in (1.2e-4, 5e-4, 1.2e-3)},
+        "eccadl": isotherms(case, isotherm.eccadl(), steps),
+    }
+    taken = {name: seconds / steps for name, seconds in turns(runs, repeats).items()}
+    ours = taken["sgnht"]
+    rows = [at_most("our sgnht / bare limit, (a)", 1.3, ratio(ours, taken["bare limit"]))]
+    for name in taken:
+        if "ccadl" in name:
+            mark = 1.6 if name == "eccadl" else 2.0
+            rows.append(at_most(f"our {name} / our sgnht, (a)", mark, ratio(taken[name], ours)))
+    return rows + [microseconds(f"a step of {name}, (a)", seconds, 1) for name, seconds in taken.items()]
+
+
+def peers_mnist(repeats: int) -> list[Row]:
+    """(a): BlackJAX and posteriors."""
+    case, steps, few = logistic_mnist(), 200, 20
+    jaxed = ("sgld", "sghmc", "sgnht")
+    runs: dict[str, Callable[[], Any]] = {
+        "isotherm sgnht": isotherms(case, isotherm.sgnht(1.2e-4), steps),
+        **{f"BlackJAX {name}, scan": blackjax_scan(case, name, steps, 1e-5) for name in jaxed},
+        **{f"BlackJAX {name}, loop": blackjax_loop(case, name, few, 1e-5) for name in jaxed},
+        **{f"posteriors {name}": posteriors_loop(case, name, few, 1e-6) for name in (*jaxed, "baoa")},
+    }
+    counts = {name: few if "loop" in name or "posteriors" in name else steps for name in runs}
+    taken = {name: seconds / counts[name] for name, seconds in turns(runs, repeats).items()}
+    ours = taken["isotherm sgnht"]
+    return [
+        at_most("our sgnht / BlackJAX sgnht in a scan, (a)", 1.0, ratio(ours, taken["BlackJAX sgnht, scan"])),
+        at_least("BlackJAX's documented loop / our sgnht, (a)", 6, ratio(taken["BlackJAX sgnht, loop"], ours)),
+        at_least("posteriors sgnht / our sgnht, (a)", 15, ratio(taken["posteriors sgnht"], ours)),
+        *(microseconds(f"a step of {name}, (a)", seconds, 1) for name, seconds in taken.items()),
+    ]
+
+
+def steps_elsewhere(repeats: int) -> list[Row]:
+    """(b), (c), (d): what the correction costs."""
+    rows = []
+    for case, steps, mark in ((logistic_wide(), 50, 2.0), (drbm_letter(), 4, 2.5), (network(), 2, 4.0)):
+        runs = {
+            "sgnht": isotherms(case, isotherm.sgnht(case.step_size), steps),
+            "mccadl": isotherms(case, isotherm.mccadl(case.step_size), steps),
+        }
+        taken = turns(runs, repeats)
+        what = f"our mccadl, h = {case.step_size:g} / our sgnht, {case.name}"
+        rows.append(at_most(what, mark, ratio(taken["mccadl"], taken["sgnht"])))
+        rows += [microseconds(f"a step of {name}, {case.name}", seconds, steps) for name, seconds in taken.items()]
+    return rows
+
+
+def action(repeats: int) -> list[Row]:
+    """exp(−tS)v alone, (a) at h = 1.2e-3: Lanczos at the least rank whose error is below 1e-3."""
+    import scipy.linalg
+    import scipy.sparse.linalg
+
+    case, times = logistic_mnist(), 20
+    batch = jax.tree.map(lambda column: jnp.asarray(column[: case.batch_size]), case.data)
+    theta, t = 0.01 * jax.random.normal(jax.random.key(0), (case.d,)), jnp.float32(case.step_size**2 / 2)
+    v = jax.random.normal(jax.random.key(1), (case.d,))
+    covariance = case.posterior.noisy(theta, batch, population=case.population).covariance
+    S = np.asarray(covariance.dense(), np.float64)
+    exact = scipy.linalg.expm(-float(t) * S) @ np.asarray(v, np.float64)
+
+    def error(found: Any) -> float:
+        return float(np.linalg.norm(np.asarray(found, np.float64) - exact) / np.linalg.norm(v))
+
+    rank = next(k for k in range(1, 30) if error(expm.lanczos(covariance, t, v, k)[0]) < 1e-3)
+
+    def many(method: str) -> Callable[[], Any]:
+        @jax.jit
+        def run(theta: Any, v: Any, batch: Any) -> Any:
+            S = case.posterior.noisy(theta, batch, population=case.population).covariance
+            again = lambda _, u: v + 0.1 * expm.ACTIONS[method](S, t, u, rank)[0]  # noqa: E731
+            return jax.lax.fori_loop(0, times, again, v)
+
+        return lambda: run(theta, v, batch)
+
+    double, operator = np.asarray(v, np.float64), -float(t) * S
+    runs = {method: many(method) for method in ("lanczos", "taylor", "dense")} | {
+        "scipy expm_multiply": lambda: scipy.sparse.linalg.expm_multiply(operator, double),
+        "scipy expm": lambda: scipy.linalg.expm(operator) @ double,
+        "numpy eigh": lambda: np.linalg.eigh(operator),
+    }
+    taken = {name: s / (times if name in expm.ACTIONS else 1) for name, s in turns(runs, repeats).items()}
+    errors = {m: error(expm.ACTIONS[m](covariance, t, v, rank)[0]) for m in ("lanczos", "taylor", "dense")}
+    rows = [
+        at_least("Taylor C / Lanczos C, (a), h = 1.2e-3", 10, ratio(taken["taylor"], taken["lanczos"])),
+        at_least("dense C / Lanczos C, (a)", 15, ratio(taken["dense"], taken["lanczos"])),
+    ]
+    rows += [Row(f"error of {m}, rank {rank}", "", f"{e:.1e}", None, e) for m, e in errors.items()]
+    return rows + [
+        microseconds(f"C by {name}, S given" if " " in name else f"C by {name}", s, 1) for name, s in taken.items()
+    ]
+
+
+def population(repeats: int) -> list[Row]:
+    """(e): N from 1e4 to 1e7, data in memory."""
+    cases, steps = [linear(10**k) for k in (4, 5, 6, 7)], 200
+    runs = {f"{c.population:.0e}": isotherms(c, isotherm.sgnht(c.step_size), steps) for c in cases}
+    taken = turns(runs, repeats)
+    found = ratio(taken["1e+07"], taken["1e+04"])
+    rows = [at_most("a step at N = 1e7 / at N = 1e4, (e)", 3, found)]
+    return rows + [microseconds(f"a step of sgnht, (e), N = {N}", seconds, steps) for N, seconds in taken.items()]
+
+
+def chains(repeats: int) -> list[Row]:
+    case, rows = logistic_mnist(), []
+    for name, sampler in (("sgnht", isotherm.sgnht(1.2e-4)), ("mccadl", isotherm.mccadl(5e-4))):
+        one, many = isotherms(case, sampler, 320), isotherms(case, sampler, 20, chains=64)
+        taken = turns({"one": one, "many": many}, repeats)
+        found = ratio(taken["many"] / (20 * 64), taken["one"] / 320)
+        rows.append(at_most(f"64 chains / (64 × one), {name}, (a)", 0.6, found))
+    return rows
+
+
+def memory(_: int) -> list[Row]:
+    """What XLA sets aside at (d) beside the data, in copies of the parameters; and its count of operations."""
+    case, rows = network(), []
+    for name, sampler in (
+        ("sgnht", isotherm.sgnht(1e-5)),
+        ("mccadl, rank 8", isotherm.mccadl(1e-5, rank=8)),
+        ("mccadl", isotherm.mccadl(1e-5)),
+    ):
+        program = compiled(case, sampler)
+        use = program.memory_analysis()
+        record = 2 * 4 * case.d
+        copies = (use.temp_size_in_bytes + use.output_size_in_bytes - record) / (4 * case.d)
+        limit = 8 + 12
+        activations = 4 * case.batch_size * case.model.hidden / case.d  # tanh, its slope, a tangent, a cotangent
+        met = copies <= limit + activations if name != "sgnht" else None
+        mark = f"≤ {limit} + {activations:.1f} of activations" if name != "sgnht" else ""
+        rows.append(Row(f"memory of {name}, (d), in copies of θ", mark, f"{copies:.1f}", met, copies))
+        rows.append(Row(f"operations a step of {name}, (d)", "", f"{program.cost_analysis()['flops']:.3g}"))
+    return rows
+
+
+def start(repeats: int) -> list[Row]:
+    """Import, first answer of the command line, first result."""
+    here = Path(sys.executable).parent
+
+    def command(*words: str) -> Callable[[], Any]:
+        return lambda: subprocess.run(words, check=True, capture_output=True)
+
+    runs = {
+        "isotherm": command(sys.executable, "-c", "import isotherm; isotherm.mccadl, isotherm.sample"),
+        "name": command(sys.executable, "-c", "import isotherm"),
+        "jax": command(sys.executable, "-c", "import jax"),
+        "help": command(str(here / "isotherm"), "--help"),
+    }
+    taken = turns(runs, max(3, repeats // 3))
+    case = logistic_mnist()
+
+    def sample(h: float) -> float:
+        began = time.perf_counter()
+        isotherm.sample(
+            case.posterior,
+            isotherm.mccadl(h),
+            case.data,
+            case.init,
+            batch_size=500,
+            steps=100,
+            chains=1,
+            progress=False,
+        )
+        return time.perf_counter() - began
+
+    first = sample(1e-4)
+    programs = driver.advance._cache_size()
+    second, more = sample(2e-4), driver.advance._cache_size() - programs
+    help_seconds = float(np.median(taken["help"]))
+    return [
+        at_most("`import isotherm`, its names used / `import jax`", 1.3, ratio(taken["isotherm"], taken["jax"])),
+        Row(
+            "`import isotherm` alone, which loads nothing yet / `import jax`",
+            "",
+            str(ratio(taken["name"], taken["jax"])),
+        ),
+        Row("`isotherm --help`", "< 0.5 s", f"{help_seconds:.2f} s", help_seconds < 0.5, help_seconds),
+        Row("first result of `sample`, (a)", "< 3 s", f"{first:.2f} s", first < 3, first),
+        Row("second call: seconds, programs compiled", "0 programs", f"{second:.2f} s, {more}", more == 0, more),
+    ]
+
+
+SECTIONS: dict[str, tuple[Callable[[int], list[Row]], int]] = {
+    "steps": (steps_mnist, 21),
+    "peers": (peers_mnist, 15),
+    "elsewhere": (steps_elsewhere, 7),
+    "action": (action, 15),
+    "population": (population, 15),
+    "chains": (chains, 9),
+    "memory": (memory, 1),
+    "start": (start, 9),
+}
+
+
+def machine() -> str:
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text().splitlines() if known.exists() else []
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
+    return f"{platform.system()} {platform.machine()}, {model}, {os.cpu_count()} cores, load average {load}"
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    OUT.mkdir(parents=True, exist_ok=True)
+    chosen = sys.argv[1:] or list(SECTIONS)
+    for name in chosen:
+        section, repeats = SECTIONS[name]
+        rows = section(repeats)
+        print(f"\n### {name}\n\n{machine()}; {repeats} turns, median (quartiles)\n")
+        print("| what | mark | found | met |\n|---|---|---|---|")
+        print("\n".join(row.line() for row in rows), flush=True)
+        said = {"machine": machine(), "repeats": repeats, "versions": _versions(), "rows": [r._asdict() for r in rows]}
+        (OUT / f"{name}.json").write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n")
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in VERSIONS:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+if __name__ == "__main__":
+    main()
