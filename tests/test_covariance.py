@@ -82,7 +82,7 @@ def test_low_rank_finds_the_leading_directions_and_the_mean_of_the_rest():
     np.testing.assert_allclose(found.basis @ found.basis.T, np.eye(4), atol=1e-10)
     np.testing.assert_allclose(found.rest, 1.0, rtol=0.11)
     assert found.middle() == found.rest
-    assert found.unseen() == found.values.min()
+    assert found.values.min() <= found.unseen() <= SPREAD[2] ** 2
 
 
 @pytest.mark.usefixtures("float64")

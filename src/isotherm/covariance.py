@@ -217,7 +217,8 @@ class LowRank(NamedTuple):
         return self.rest
 
     def unseen(self) -> Scalar:
-        return self.values[0]
+        """The lower quartile of those inside: the least may be of a direction that is not found yet."""
+        return self.values[self.values.size // 4]
 
 
 def _unit(rows: Array, instead: Array) -> Array:

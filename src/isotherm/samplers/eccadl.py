@@ -28,7 +28,7 @@ LETTERS = "BEO"
 ESTIMATES: dict[str, Any] = {"dense": Dense, "low_rank": LowRank, "diagonal": Diagonal}
 DENSE_UP_TO = 512  # parameters; beyond, eigh costs more than it gives
 AUTO = 2.0  # (h²/2)β times an eigenvalue from the middle of S, at step_size="auto"
-RAMP = 50  # steps in which the bound on h at the start doubles
+RAMP = 100  # steps in which the bound on h at the start doubles
 
 
 class State(NamedTuple):
