@@ -9,34 +9,45 @@ import numpy as np
 
 
 class Ratio(NamedTuple):
-    """The median over turns, and the quartiles beside it."""
+    """The median over turns with its quartiles, and the median ratio of processor times, which a busy machine blurs
+    less."""
 
     median: float
     low: float
     high: float
+    processor: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.median:.3g} ({self.low:.3g}–{self.high:.3g})"
+        said = f"{self.median:.3g} ({self.low:.3g}–{self.high:.3g})"
+        return said if self.processor is None else f"{said}, processor {self.processor:.3g}"
 
 
 def turns(contestants: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, np.ndarray]:
-    """Seconds of each contestant in each turn, after one call that is not counted (it compiles).
+    """Each contestant's seconds (first column) and seconds of processor (second) in each turn.
 
-    The order is drawn anew each turn, so that nobody always runs in the wake of the same other.
+    One call before that is not counted: it compiles. The order is drawn anew each turn, so that nobody always runs in
+    the wake of the same other.
     """
     for run in contestants.values():
         jax.block_until_ready(run())
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
     order = np.random.default_rng(0)
     for _ in range(repeats):
         for name in order.permutation(list(contestants)):
-            began = time.perf_counter()
+            began, used = time.perf_counter(), time.process_time()
             jax.block_until_ready(contestants[name]())
-            seconds[name].append(time.perf_counter() - began)
+            seconds[name].append((time.perf_counter() - began, time.process_time() - used))
     return {name: np.asarray(times) for name, times in seconds.items()}
 
 
 def ratio(above: np.ndarray, below: np.ndarray) -> Ratio:
-    """Of two contestants' seconds, turn by turn."""
-    low, median, high = np.quantile(above / below, [0.25, 0.5, 0.75])
-    return Ratio(float(median), float(low), float(high))
+    """Of two contestants, turn by turn: seconds, or what `turns` returns."""
+    quotient = above / np.maximum(below, 1e-9)
+    if quotient.ndim == 1:
+        return Ratio(*_quartiles(quotient))
+    return Ratio(*_quartiles(quotient[:, 0]), float(np.median(quotient[:, 1])))
+
+
+def _quartiles(values: np.ndarray) -> tuple[float, float, float]:
+    low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
+    return float(median), float(low), float(high)

@@ -5,6 +5,7 @@ kernel, several times as fast (benchmarks/threefry.py prints by how much).
 """
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +25,7 @@ def key(seed: int) -> RandomKey:
     return jax.random.key(seed, impl=UNROLLED)
 
 
+@partial(jax.jit, inline=True)  # outside of a compiled function, one program rather than one for each operation
 def _block(key: Words, counter: Words) -> tuple[Words, Words]:
     """Threefry-2x32 with 20 rounds, of the counter (0, `counter`)."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(PARITY))
