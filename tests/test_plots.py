@@ -27,6 +27,11 @@ def test_axes_are_labelled_and_the_legend_names_each_line_once():
     assert [text.get_text() for text in legend.get_texts()] == ["mCCAdL, A = 1", "SGHMC, A = 10"]
 
 
+def test_the_lowest_panel_of_each_column_says_what_is_across():
+    figure = plots.draw([[plots.Panel("a", LINES)] * 2, [plots.Panel("b", LINES)]], "passes", "loss")
+    assert [axes.get_xlabel() for axes in figure.axes if axes.get_visible()] == ["", "passes", "passes"]
+
+
 def test_methods_and_frictions_differ_in_grey():
     assert len(set(plots.MARKERS.values())) == len(plots.MARKERS)
     assert set(plots.MARKERS) == set(plots.COLOURS)

@@ -80,8 +80,8 @@ def draw(
             row[0].set_ylabel(ylabel)
             for empty in row[len(panels) :]:
                 empty.set_visible(False)
-        for place in axes[-1]:
-            place.set_xlabel(xlabel)
+        for column in axes.T:
+            [place for place in column if place.get_visible()][-1].set_xlabel(xlabel)
         _legend(figure, axes)
     return figure
 
