@@ -13,7 +13,7 @@ import scipy.sparse.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isotherm.expm import ACTIONS, THETA, krylov
+from isotherm.expm import ACTIONS, THETA, krylov, sufficient
 
 
 @dataclass(frozen=True)
@@ -147,3 +147,20 @@ def test_one_krylov_space_serves_several_functions():
     assert relative(space.apply(jnp.sqrt), scipy.linalg.sqrtm(S) @ v) < 1e-12
     assert relative(space.apply(lambda s: s**3), S @ S @ S @ v) < 1e-12
     assert abs(space.form(jnp.exp) - v @ scipy.linalg.expm(S) @ v) < 1e-11 * abs(v @ scipy.linalg.expm(S) @ v)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("norm", [1e-3, 0.1, 3.0, 30.0])
+@pytest.mark.parametrize("tolerance", [1e-1, 1e-3, 1e-6])
+def test_a_space_chosen_by_tolerance_keeps_it(norm, tolerance):
+    """The bound is rigorous: the error never exceeds the tolerance times the change that the docstring names."""
+    S = semidefinite(40, 40, norm, 12)
+    v = np.random.default_rng(13).standard_normal(40)
+    space = jax.jit(lambda v: sufficient(lambda x: S @ x, jnp.ones(()), v, tolerance, 30))(jnp.asarray(v))
+    error = np.linalg.norm(space.apply(lambda s: jnp.exp(-s)) - scipy.linalg.expm(-S) @ v)
+    change = min(1.0, np.linalg.norm(S @ v) / np.linalg.norm(v)) * np.linalg.norm(v)
+    assert error <= tolerance * change + 1e-13
+    assert 1 <= space.size < 30
+    if norm <= 3 and space.size > 4:  # nor does it ask for many products too many, but where the norm is large
+        fewer = krylov(lambda x: S @ x, jnp.asarray(v), int(space.size) - 4)
+        assert np.linalg.norm(fewer.apply(lambda s: jnp.exp(-s)) - scipy.linalg.expm(-S) @ v) > tolerance * change
