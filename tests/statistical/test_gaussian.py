@@ -75,7 +75,7 @@ def test_mean_and_covariance(name, settings):
 @pytest.mark.parametrize("name", ["eccadl", "mccadl", "sgnht-symmetric"])
 def test_friction_has_mean_A_and_variance_one_over_beta_mu(name):
     T, mu = 0.5, 2.0
-    tree, _ = run(SAMPLERS[name][0](temperature=T, thermal_mass=mu), steps=20_000)
+    tree, _ = run(SAMPLERS[name][0](temperature=T, thermal_mass=mu), steps=12_000)
     xi = tree.sample_stats.friction.values.astype(np.float64)
     within(xi.mean(1), 1.0, 0.01)
     within(((xi - 1.0) ** 2).mean(1), T / mu, 0.01)
