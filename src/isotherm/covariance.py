@@ -8,8 +8,9 @@ the last w or so (`windowed`). Three sizes behind one interface:
     Diagonal   its diagonal
 
 Each has `first(covariance, position, rank, key)`, `renewed(due, covariance, window, key)`, which does nothing unless
-`due`, a condition that is the same for all chains, and `apply(functions, v)` for f(Ŝ)v. Each tells its `largest()`
-eigenvalue, one from its `middle()`, and how large one may be in an `unseen()` direction.
+`due`, a condition that is the same for all chains, and `apply(functions, v)` for f(Ŝ)v. It takes `parts(d, rank)`
+renewals to see all of it once. Each tells its `largest()` eigenvalue, one from its `middle()`, and how large one may be
+in an `unseen()` direction.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,6 +59,10 @@ class Dense(NamedTuple):
         values, vectors = jnp.linalg.eigh(average)
         return cls(count, average, jnp.maximum(values, 0), vectors)
 
+    @classmethod
+    def parts(cls, d: int, rank: int) -> int:
+        return 1
+
     def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> "Dense":
         def renew() -> Dense:
             count = self.renewals + 1
@@ -82,16 +87,22 @@ class Dense(NamedTuple):
 class Diagonal(NamedTuple):
     renewals: Scalar
     values: Vector
+    median: Scalar
 
     @classmethod
     def first(cls, covariance: Covariance, position: Vector, rank: int, key: RandomKey) -> "Diagonal":
         values = covariance.diagonal()
-        return cls(jnp.ones((), values.dtype), values)
+        return cls(jnp.ones((), values.dtype), values, jnp.median(values))
+
+    @classmethod
+    def parts(cls, d: int, rank: int) -> int:
+        return 1
 
     def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> "Diagonal":
         def renew() -> Diagonal:
             count = self.renewals + 1
-            return Diagonal(count, blend(self.values, covariance.diagonal(), windowed(count, window)))
+            values = blend(self.values, covariance.diagonal(), windowed(count, window))
+            return Diagonal(count, values, jnp.median(values))
 
         return jax.lax.cond(due, renew, lambda: self)
 
@@ -102,7 +113,7 @@ class Diagonal(NamedTuple):
         return jnp.max(self.values)
 
     def middle(self) -> Scalar:
-        return jnp.median(self.values)
+        return self.median
 
     def unseen(self) -> Scalar:
         return jnp.max(self.values)
@@ -125,8 +136,7 @@ class LowRank(NamedTuple):
         d, dtype = position.size, position.dtype
         if d < 2:
             raise ValueError('covariance="low_rank" needs at least 2 parameters, got 1; use "dense"')
-        k = min(rank, d - 1)
-        k -= k % min(BLOCK, k)
+        k = cls._rank(d, rank)
         zero, square = jnp.zeros((), dtype), jnp.zeros((k, k), dtype)
         nothing = cls(zero, jnp.zeros((k, d), dtype), square, jnp.zeros((k,), dtype), jnp.eye(k, dtype=dtype), zero)
 
@@ -137,8 +147,17 @@ class LowRank(NamedTuple):
         found = jax.lax.fori_loop(0, 3 * nothing._blocks, renew, nothing)
         return found._replace(renewals=jnp.full_like(zero, nothing._blocks))
 
+    @staticmethod
+    def _rank(d: int, rank: int) -> int:
+        k = min(rank, d - 1)
+        return k - k % min(BLOCK, k)
+
+    @classmethod
+    def parts(cls, d: int, rank: int) -> int:
+        return max(1, cls._rank(d, rank) // BLOCK)
+
     def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> "LowRank":
-        """Only a block passes through the condition, not the basis."""
+        """Computed in any case and then chosen: a branch would copy the whole basis, of which only a block changes."""
 
         def renew() -> tuple[Array, ...]:
             visits = jnp.floor(self.renewals / self._blocks) + 1  # of this block
@@ -148,7 +167,7 @@ class LowRank(NamedTuple):
         def keep() -> tuple[Array, ...]:
             return self.renewals, self._block(), self.projected, self.values, self.vectors, self.rest
 
-        return self._with(*jax.lax.cond(due, renew, keep))
+        return self._with(*(jnp.where(due, new, old) for new, old in zip(renew(), keep(), strict=True)))
 
     def _renewed_block(
         self, covariance: Covariance, weight: Scalar, rest_weight: Scalar, key: RandomKey

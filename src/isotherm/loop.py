@@ -2,6 +2,9 @@
 
 What step i computes depends on i and the state alone (its random numbers come from the chain's key folded with i, its
 moments from a recurrence), so where one call ends and the next begins changes nothing.
+
+A sampler that remembers batches renews its memory before some of the steps, with a batch of its own. The loop goes from
+one such step to the next, so that the steps between carry the memory along and never copy it.
 """
 
 from functools import partial
@@ -12,7 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from isotherm.batches import Batches
-from isotherm.posterior import Posterior
+from isotherm.posterior import Noisy, Posterior
+from isotherm.samplers.base import Renewing
 from isotherm.types import RandomKey
 
 
@@ -58,16 +62,15 @@ class Plan(NamedTuple):
         return max(0, step - self.burn_in) // self.thin
 
 
+START = 2**31  # what a chain's key is folded with before its first step, and for renewals; steps are below
+
+
 @partial(jax.jit, static_argnames=("posterior", "unravel", "batches"))
 def start(
     sampler: Any, data: Any, starts: Any, keys: Any, posterior: Posterior, unravel: Any, batches: Batches
 ) -> Carry:
     def one(key: RandomKey, position: Any) -> Any:
-        batch_key, init_key = jax.random.split(jax.random.fold_in(key, 2**31))
-        batch = batches.take(batch_key, data)
-        noisy = posterior.noisy(
-            position, batch, population=batches.population, replace=batches.replace, unravel=unravel
-        )
+        noisy, init_key = _noisy(jax.random.fold_in(key, START), position, data, posterior, unravel, batches)
         return sampler.init(init_key, position, noisy)
 
     zeros = jnp.zeros_like(starts)
@@ -93,13 +96,13 @@ def advance(
     first_draw = jnp.maximum(0, first - plan.burn_in) // plan.thin
 
     def one(key: RandomKey, state: Any, step: Any) -> Any:
-        batch_key, step_key = jax.random.split(jax.random.fold_in(key, step))
-        batch = batches.take(batch_key, data)
-        noisy = posterior.noisy(
-            state.position, batch, population=batches.population, replace=batches.replace, unravel=unravel
-        )
-        # The loop's own counter, the same for all chains: a condition on it stays a branch when chains are vectorised.
+        noisy, step_key = _noisy(jax.random.fold_in(key, step), state.position, data, posterior, unravel, batches)
         return sampler.step(step_key, state._replace(step=jnp.asarray(step, jnp.int32)), noisy)
+
+    def renewed(key: RandomKey, state: Any, step: Any) -> Any:
+        key = jax.random.fold_in(jax.random.fold_in(key, START), step)
+        noisy, renewal_key = _noisy(key, state.position, data, posterior, unravel, batches)
+        return sampler.renew(renewal_key, state, noisy, sampler.due(step, state.position.size))
 
     def body(step: Any, loop: tuple) -> tuple:
         carry, record = loop
@@ -115,8 +118,27 @@ def advance(
         }
         return Carry(state, moments, first_bad_step), record
 
+    def stretch(loop: tuple) -> tuple:
+        """A renewal, if it is due, and the steps up to the next."""
+        step, carry, record = loop
+        state = over_chains(lambda key, state: renewed(key, state, step))(keys, carry.state)
+        after = step + jnp.minimum(last - step, sampler.until_due(step, state.position.shape[1]))
+        return after, *jax.lax.fori_loop(step, after, body, (carry._replace(state=state), record))
+
     record = {name: jnp.zeros((slots, *v.shape), v.dtype) for name, v in observed(carry.state).items()}
-    return jax.lax.fori_loop(first, last, body, (carry, record))
+    if not isinstance(sampler, Renewing):
+        return jax.lax.fori_loop(first, last, body, (carry, record))
+    return jax.lax.while_loop(lambda loop: loop[0] < last, stretch, (first, carry, record))[1:]
+
+
+def _noisy(
+    key: RandomKey, position: Any, data: Any, posterior: Posterior, unravel: Any, batches: Batches
+) -> tuple[Noisy, RandomKey]:
+    """What a batch says at a position, and a key for what is then done with it."""
+    batch_key, other_key = jax.random.split(key)
+    batch = batches.take(batch_key, data)
+    noisy = posterior.noisy(position, batch, population=batches.population, replace=batches.replace, unravel=unravel)
+    return noisy, other_key
 
 
 def largest(dtype: Any) -> float:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
 from isotherm import arguments, flows
 from isotherm.posterior import Noisy
@@ -26,6 +26,16 @@ STATIC = {"static": True}  # marks a field that is part of the program rather th
 class Sampler(Protocol):
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> Any: ...
     def step(self, key: RandomKey, state: Any, noisy: Noisy) -> Any: ...
+
+
+@runtime_checkable
+class Renewing(Sampler, Protocol):
+    """One that remembers batches: before a step that is due, the loop lets it see a batch that no force is made of.
+    Which steps are due follows from their number and that of the parameters, so it is the same for all chains."""
+
+    def due(self, step: Int[Array, ""], parameters: int) -> Bool[Array, ""]: ...
+    def until_due(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]: ...
+    def renew(self, key: RandomKey, state: Any, noisy: Noisy, due: Bool[Array, ""]) -> Any: ...
 
 
 @register_dataclass

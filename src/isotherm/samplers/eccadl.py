@@ -6,8 +6,8 @@
 
 is the equation of CCAdL and mCCAdL, and so is its invariant law. Two things differ. Drift, noise friction and
 thermostat act during the same h, so they are solved together, exactly: letter E, scheme BOEOB. And Ŝ is an average
-over a window of recent batches, used before this step's batch enters it, so that the friction does not follow the
-noise of the force it balances. The stationary law then hardly depends on the step size (docs/eccadl.md).
+over a window of recent batches of its own, so that the friction does not follow the noise of the force it balances. The
+stationary law then hardly depends on the step size (docs/eccadl.md).
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
 from isotherm import arguments, flows, splitting
 from isotherm.covariance import Dense, Diagonal, LowRank
@@ -28,6 +28,7 @@ LETTERS = "BEO"
 ESTIMATES: dict[str, Any] = {"dense": Dense, "low_rank": LowRank, "diagonal": Diagonal}
 DENSE_UP_TO = 512  # parameters; beyond, eigh costs more than it gives
 AUTO = 2.0  # (h²/2)β times an eigenvalue from the middle of S, at step_size="auto"
+RENEWALS = 16  # of the whole estimate while the number of steps doubles
 RAMP = 100  # steps in which the bound on h at the start doubles
 
 
@@ -62,15 +63,13 @@ class ECCAdL(Thermostat):
                 'step_size="auto" takes its measure from the noise of the gradients, and a batch of all the data, '
                 "drawn without replacement, has none; give step_size a number"
             )
-        kind = self.covariance or ("dense" if position.size <= DENSE_UP_TO else "low_rank")
-        estimate = ESTIMATES[kind].first(S, position, self.rank, sketch_key)
+        estimate = ESTIMATES[self.kind(position.size)].first(S, position, self.rank, sketch_key)
         return State(*begun, jnp.zeros((), position.dtype), estimate)
 
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
         h = self._step_size(state, noisy.curvature_ratio)
         w, mu = self.inverse_root_mass(state.position), self.thermal_mass_of(state.position)
         moves = splitting.moves(self.scheme, LETTERS)
-        noise_key, sketch_key = jax.random.split(key)
 
         def rate(values: Array) -> Array:
             """Γ = (h/2)βS, and a little more for large h, where the variance would be too large by K/S."""
@@ -87,11 +86,34 @@ class ECCAdL(Thermostat):
                 kinetic_temperature=energy / p.size,
             )
 
-        letters = self.letters(noise_key, state.position, noisy.force, moves) | {"E": joint}
-        after = splitting.run(moves, letters, state, h)
-        S = noisy.covariance.whitened(w)
-        estimate = state.estimate.renewed(self._due(state), S, self.window, sketch_key)
-        return after._replace(step=state.step + 1, step_size=h, estimate=estimate)
+        letters = self.letters(key, state.position, noisy.force, moves) | {"E": joint}
+        return splitting.run(moves, letters, state, h)._replace(step=state.step + 1, step_size=h)
+
+    def renew(self, key: RandomKey, state: State, noisy: Noisy, due: Bool[Array, ""]) -> State:
+        S = noisy.covariance.whitened(self.inverse_root_mass(state.position))
+        return state._replace(estimate=state.estimate.renewed(due, S, self.window, key))
+
+    def due(self, step: Int[Array, ""], parameters: int) -> Bool[Array, ""]:
+        """Before steps whose number is a power of two or a multiple of the interval."""
+        return (step & (step - 1) == 0) | (step % self._interval(step, parameters) == 0)
+
+    def until_due(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]:
+        """How many steps from this one to the next that is due."""
+        interval = self._interval(step, parameters)
+        return jnp.minimum(interval - step % interval, jnp.left_shift(1, 32 - jax.lax.clz(step)) - step)
+
+    def _interval(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]:
+        """Steps between renewals: `every` at first; once it is settled what S is, RENEWALS of all that an estimate
+        consists of while the number of steps doubles."""
+        kind = self.kind(parameters)
+        default = max(50, parameters) if kind == "dense" else 5
+        parts = ESTIMATES[kind].parts(parameters, self.rank)
+        power = jnp.left_shift(1, 31 - jax.lax.clz(step | 1))
+        return jnp.maximum(default if self.every is None else self.every, power // (RENEWALS * parts))
+
+    def kind(self, parameters: int) -> str:
+        """Which estimate of the covariance."""
+        return self.covariance or ("dense" if parameters <= DENSE_UP_TO else "low_rank")
 
     def _step_size(self, state: State, curvature_ratio: float) -> Scalar:
         """h; at first no more than the curvature K = curvature_ratio·S allows without any friction, 1/√K_max, and then
@@ -110,13 +132,6 @@ class ECCAdL(Thermostat):
             h = self.step_size_at(state.step, state.position.dtype)
         grown = jnp.exp2(state.step.astype(h.dtype) / RAMP)
         return jnp.minimum(h, limit(estimate.largest()) * grown)
-
-    def _due(self, state: State) -> Array:
-        """Every so many steps, and at powers of two before that."""
-        default = max(50, state.position.size) if isinstance(state.estimate, Dense) else 5
-        every = default if self.every is None else self.every
-        step = state.step
-        return (step % every == 0) | ((step < every) & (step & (step - 1) == 0))
 
 
 def eccadl(
@@ -142,7 +157,8 @@ def eccadl(
         thermal_mass: μ; the number of parameters unless given.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.
         window: over how many renewals the covariance is averaged.
-        every: how many steps lie between two renewals; chosen by size unless given.
+        every: how many steps lie between two renewals at first; chosen by size unless given. Later there are sixteen
+            of the whole estimate each time the number of steps doubles.
         scheme: the splitting, a word of the letters B, E, O.
         covariance: "dense", "low_rank" or "diagonal"; dense up to 512 parameters, low_rank beyond, unless given.
         rank: how many directions "low_rank" keeps.
@@ -153,7 +169,7 @@ def eccadl(
     return ECCAdL(
         **checked | ({"step_size": None} if automatic else {}),
         window=arguments.positive("window", window),
-        every=None if every is None else arguments.integer("every", every, 1),
+        every=None if every is None else arguments.integer("every", every, 1, 2**30),
         scheme=scheme,
         covariance=None if covariance is None else arguments.choice("covariance", covariance, ESTIMATES),
         rank=arguments.integer("rank", rank, 1),
