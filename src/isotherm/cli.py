@@ -3,6 +3,7 @@
 Nothing heavy is imported before a command needs it, so that --help answers at once.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -84,6 +85,56 @@ def reproduce(
             leave(130)
     for path in written:
         typer.echo(path)
+
+
+@app.command()
+def sample(
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM", help="mnist-7-9, letter, …; a wrong one lists them all.")
+    ],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder to be made, such as run.zarr.")],
+    sampler: Annotated[str, typer.Option(help="eccadl, sghmc, sgnht, ccadl, mccadl, sgld or msgld.")] = "eccadl",
+    step_size: Annotated[str, typer.Option(help="A number, or auto for eccadl.")] = "auto",
+    friction: Annotated[float, typer.Option(help="A, where the sampler has one.")] = 1.0,
+    steps: Annotated[int | None, typer.Option(help="Steps of each chain; or")] = None,
+    passes: Annotated[float | None, typer.Option(help="passes over the data; the experiment's unless given.")] = None,
+    chains: Annotated[int, typer.Option(help="Independent chains.")] = 4,
+    thin: Annotated[int, typer.Option(help="Every how many steps a draw is kept.")] = 10,
+    seed: Annotated[int, typer.Option(help="Same seed, same draws.")] = 0,
+    data: Data = None,
+) -> None:
+    """Sample a model of the experiments into a store that survives whatever ends the command."""
+    from isotherm.experiments import stored
+
+    settings = {"steps": steps, "passes": passes, "chains": chains, "thin": thin, "seed": seed}
+    _stored(lambda: stored.begin(problem, run, sampler, step_size, friction, data, **settings), run)
+
+
+@app.command()
+def resume(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder given to `isotherm sample`.")],
+    steps: Annotated[int | None, typer.Option(help="How many steps to add to the run's own.")] = None,
+    data: Data = None,
+) -> None:
+    """Go on with a stored run, exactly where it stopped."""
+    from isotherm.experiments import stored
+
+    _stored(lambda: stored.go_on(run, steps, data), run)
+
+
+def _stored(work: Callable[[], Any], run: Path) -> None:
+    """A run with a store: its mistakes in one sentence, where it stands at the end; 130 if Ctrl-C ended it."""
+    from isotherm.datasets import DatasetError
+    from isotherm.experiments.stored import said
+    from isotherm.store import StoreError
+
+    try:
+        tree = work()
+    except (DatasetError, StoreError, ValueError, TypeError) as error:
+        fail(error)
+    typer.echo(said(tree, run))
+    if tree.attrs["interrupted"]:
+        raise typer.Exit(130)
 
 
 def progress_bar() -> Any:

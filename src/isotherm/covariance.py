@@ -9,8 +9,8 @@ the last w or so (`windowed`). Three sizes behind one interface:
 
 Each has `first(covariance, position, rank, key)`, `renewed(due, covariance, window, key)`, which does nothing unless
 `due`, a condition that is the same for all chains, and `apply(functions, v)` for f(Ŝ)v. It takes `parts(d, rank)`
-renewals to see all of it once. Each tells its `largest()` eigenvalue, one from its `middle()`, and how large one may be
-in an `unseen()` direction.
+renewals to see all of it once. Each tells its `largest()` eigenvalue, one from its `middle()`, and of the directions
+that are `unseen()`, if any, how large one may be and the mean.
 """
 
 from collections.abc import Callable, Sequence
@@ -80,8 +80,8 @@ class Dense(NamedTuple):
     def middle(self) -> Scalar:
         return self.values[self.values.size // 2]
 
-    def unseen(self) -> Scalar:
-        return jnp.zeros_like(self.renewals)
+    def unseen(self) -> tuple[Scalar, Scalar]:
+        return jnp.zeros_like(self.renewals), jnp.zeros_like(self.renewals)
 
 
 class Diagonal(NamedTuple):
@@ -115,13 +115,16 @@ class Diagonal(NamedTuple):
     def middle(self) -> Scalar:
         return self.median
 
-    def unseen(self) -> Scalar:
-        return jnp.max(self.values)
+    def unseen(self) -> tuple[Scalar, Scalar]:
+        return jnp.max(self.values), jnp.zeros_like(self.renewals)
 
 
 class LowRank(NamedTuple):
-    """Ŝ = QᵀTQ + ρ(I − QᵀQ), the rows of Q orthonormal. They are renewed a block at a time, in turn: products with
-    this batch's S give columns of T and where outside the span their rows should turn to, and one more gives ρ."""
+    """Ŝ = QᵀTQ + ρ(I − QᵀQ), the rows of Q orthonormal. They are renewed in turn, a block at a time: a product with
+    this batch's S gives a column of T and where outside the span its row should turn to, and one more gives ρ.
+
+    One row follows another, each in place, so that little memory is needed beside Q; and a row is computed whether or
+    not it is due and then chosen, since a branch would copy all of Q."""
 
     renewals: Scalar
     basis: Float[Array, "k d"]
@@ -132,20 +135,26 @@ class LowRank(NamedTuple):
 
     @classmethod
     def first(cls, covariance: Covariance, position: Vector, rank: int, key: RandomKey) -> "LowRank":
-        """Three rounds of renewals with this one batch: the first makes random directions of nothing."""
+        """Random directions, and two rounds of renewals with this one batch."""
         d, dtype = position.size, position.dtype
         if d < 2:
             raise ValueError('covariance="low_rank" needs at least 2 parameters, got 1; use "dense"')
-        k = cls._rank(d, rank)
+        k, blocks = cls._rank(d, rank), cls.parts(d, rank)
         zero, square = jnp.zeros((), dtype), jnp.zeros((k, k), dtype)
         nothing = cls(zero, jnp.zeros((k, d), dtype), square, jnp.zeros((k,), dtype), jnp.eye(k, dtype=dtype), zero)
+        random_key, renewal_key = jax.random.split(key)
+
+        def fill(i: Array, estimate: LowRank) -> LowRank:
+            random = jax.random.normal(jax.random.fold_in(random_key, i), (d,), dtype)
+            row = estimate._orthonormal(random, estimate.basis @ random)
+            return estimate._replace(basis=estimate.basis.at[i].set(row))
 
         def renew(i: Array, estimate: LowRank) -> LowRank:
-            parts = estimate._renewed_block(covariance, zero + 1, zero + 1, jax.random.fold_in(key, i))
-            return estimate._with(zero + i + 1, *parts)
+            key = jax.random.fold_in(renewal_key, i)
+            return estimate._renewed(jnp.array(True), covariance, zero + 1, zero + 1, key)
 
-        found = jax.lax.fori_loop(0, 3 * nothing._blocks, renew, nothing)
-        return found._replace(renewals=jnp.full_like(zero, nothing._blocks))
+        found = jax.lax.fori_loop(0, 2 * blocks, renew, jax.lax.fori_loop(0, k, fill, nothing))
+        return found._replace(renewals=jnp.full_like(zero, blocks))
 
     @staticmethod
     def _rank(d: int, rank: int) -> int:
@@ -157,62 +166,56 @@ class LowRank(NamedTuple):
         return max(1, cls._rank(d, rank) // BLOCK)
 
     def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> "LowRank":
-        """Computed in any case and then chosen: a branch would copy the whole basis, of which only a block changes."""
+        visits = jnp.floor(self.renewals / self._blocks) + 1  # of this block
+        return self._renewed(due, covariance, windowed(visits, window), windowed(self.renewals + 1, window), key)
 
-        def renew() -> tuple[Array, ...]:
-            visits = jnp.floor(self.renewals / self._blocks) + 1  # of this block
-            weights = windowed(visits, window), windowed(self.renewals + 1, window)
-            return self.renewals + 1, *self._renewed_block(covariance, *weights, key)
+    def _renewed(
+        self, due: Condition, covariance: Covariance, weight: Scalar, rest_weight: Scalar, key: RandomKey
+    ) -> "LowRank":
+        begin = self._size * (self.renewals.astype(jnp.int32) % self._blocks)
 
-        def keep() -> tuple[Array, ...]:
-            return self.renewals, self._block(), self.projected, self.values, self.vectors, self.rest
+        def row(i: Array, estimate: LowRank) -> LowRank:
+            return estimate._turned(due, begin + i, covariance, weight)
 
-        return self._with(*(jnp.where(due, new, old) for new, old in zip(renew(), keep(), strict=True)))
+        found = jax.lax.fori_loop(0, self._size, row, self)
+        values, vectors = jnp.linalg.eigh((found.projected + found.projected.T) / 2)
+        random = jax.random.normal(key, self.basis.shape[1:], self.basis.dtype)
+        probe = found._orthonormal(random, found.basis @ random)
+        rest = blend(self.rest, probe @ covariance.matvec(probe), rest_weight)
+        return LowRank(
+            self.renewals + due.astype(self.renewals.dtype),
+            found.basis,
+            found.projected,
+            jnp.where(due, jnp.maximum(values, 0), self.values),
+            jnp.where(due, vectors, self.vectors),
+            jnp.where(due, rest, self.rest),
+        )
 
-    def _renewed_block(
-        self, covariance: Covariance, weight: Scalar, rest_weight: Scalar, key: RandomKey
-    ) -> tuple[Array, ...]:
-        begin, block = self._begin(), self._block()
-        images = jax.lax.map(covariance.matvec, block)
-        inside = images @ self.basis.T
-        columns = blend(jax.lax.dynamic_slice_in_dim(self.projected, begin, self._size), inside, weight)
-        projected = jax.lax.dynamic_update_slice_in_dim(self.projected, columns, begin, 0)
-        projected = jax.lax.dynamic_update_slice_in_dim(projected.T, columns, begin, 0)
-        values, vectors = jnp.linalg.eigh((projected + projected.T) / 2)
+    def _turned(self, due: Condition, i: Array, covariance: Covariance, weight: Scalar) -> "LowRank":
+        """Row i by subspace iteration as far as this batch counts, q ← sq + κSq, orthonormal to the other rows.
 
-        # Subspace iteration as far as this batch counts, q ← sq + κSq, orthonormal to the other rows; s lies between
-        # q·Sq, with which weak directions inside a strong row are found late, and the least eigenvalue, with which the
-        # batch's noise turns strong ones. And a random direction orthonormal to all, for what they leave out.
-        random = jax.random.normal(key, (1 + self._size, block.shape[1]), block.dtype)
-        sizes = jax.lax.dynamic_slice(columns, (0 * begin, begin), (self._size, self._size)).diagonal()
-        between = jnp.sqrt(jnp.maximum(sizes * values[0], 0))
-        turned = _unit(between[:, None] * block + weight * images, random[1:])
-        mine = jnp.arange(self.values.size, dtype=jnp.int32) // self._size == begin // self._size
-        *directions, probe = self._orthonormal(jnp.concatenate([turned, random[:1]]), ~mine)
-        rest = probe @ covariance.matvec(probe)
-        return jnp.stack(directions), projected, jnp.maximum(values, 0), vectors, blend(self.rest, rest, rest_weight)
+        s lies between q·Sq, with which weak directions inside a strong row are found late, and the least eigenvalue,
+        with which the batch's noise turns strong ones.
+        """
+        q = self.basis[i]
+        image = covariance.matvec(q)
+        inside = self.basis @ image
+        column = jnp.where(due, blend(self.projected[i], inside, weight), self.projected[i])
+        others = jnp.arange(self.values.size, dtype=i.dtype) != i
+        turned = jnp.sqrt(jnp.maximum(column[i] * self.values[0], 0)) * q + weight * image
+        turns = due & (turned @ turned > 0)
+        new = self._orthonormal(jnp.where(turns, turned, q), jnp.where(others & turns, weight * inside, 0), others)
+        return self._replace(
+            basis=self.basis.at[i].set(jnp.where(due, new, q)),
+            projected=self.projected.at[i].set(column).at[:, i].set(column),
+        )
 
-    def _orthonormal(self, rows: Array, others: Array) -> list[Vector]:
-        """`rows` made orthonormal to those rows of the basis and to each other, twice for rounding's sake."""
-        for _ in range(2):
-            rows = rows - jnp.where(others[None], rows @ self.basis.T, 0) @ self.basis
-            done: list[Vector] = []
-            for row in rows:
-                for before in done:
-                    row = row - (before @ row) * before
-                done.append(row / jnp.linalg.norm(row))
-            rows = jnp.stack(done)
-        return done
-
-    def _begin(self) -> Array:
-        """The first row of the block whose turn it is."""
-        return self._size * (self.renewals.astype(jnp.int32) % self._blocks)
-
-    def _block(self) -> Array:
-        return jax.lax.dynamic_slice_in_dim(self.basis, self._begin(), self._size)
-
-    def _with(self, renewals: Scalar, block: Array, *others: Array) -> "LowRank":
-        return LowRank(renewals, jax.lax.dynamic_update_slice_in_dim(self.basis, block, self._begin(), 0), *others)
+    def _orthonormal(self, row: Vector, overlap: Array, others: Array | bool = True) -> Vector:
+        """`row` without its `overlap` with those rows of the basis; once more for rounding's sake."""
+        row = row - overlap @ self.basis
+        row = row / jnp.linalg.norm(row)
+        row = row - jnp.where(others, self.basis @ row, 0) @ self.basis
+        return row / jnp.linalg.norm(row)
 
     @property
     def _size(self) -> int:
@@ -235,12 +238,6 @@ class LowRank(NamedTuple):
     def middle(self) -> Scalar:
         return self.rest
 
-    def unseen(self) -> Scalar:
+    def unseen(self) -> tuple[Scalar, Scalar]:
         """The lower quartile of those inside: the least may be of a direction that is not found yet."""
-        return self.values[self.values.size // 4]
-
-
-def _unit(rows: Array, instead: Array) -> Array:
-    """Each row at length one; where there is nothing, the other's."""
-    sizes = jnp.linalg.norm(rows, axis=1, keepdims=True)
-    return jnp.where(sizes > 0, rows / jnp.where(sizes > 0, sizes, 1), instead)
+        return self.values[self.values.size // 4], self.rest

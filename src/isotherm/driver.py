@@ -45,6 +45,7 @@ def sample(
     seed: int = 0,
     replace: bool = True,
     store: str | os.PathLike[str] | None = None,
+    name: str | None = None,
     progress: bool = True,
 ) -> Any:
     """Draw from `posterior` given `data` with `sampler`.
@@ -65,6 +66,7 @@ def sample(
         store: a folder to be made, such as "run.zarr", where draws and state are written as the run goes. The run
             then holds little in memory, can be looked at with `xarray.open_datatree` while it goes, and, however it
             ends, `isotherm.resume` goes on with it. SIGTERM and SIGHUP end it in good order, with status 143 and 129.
+        name: what the run is called, for its attributes.
         progress: whether to show a bar (on a terminal only).
 
     Returns:
@@ -78,7 +80,9 @@ def sample(
     what = problem(posterior, data, init, chains, jax.random.fold_in(jax.random.key(seed), 2**31))
     batches = Batches(what.population, batch_size, bool(replace))
     plan = make_plan(steps, passes, burn_in, thin, batches)
-    parts = Parts(sampler, what, batches, chains, seed)
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name must be a string, got {name!r}")
+    parts = Parts(sampler, what, batches, chains, seed, name)
     if store is None:
         carry = started(parts)
         return finished(parts, plan, carry, 0, 0.0, results.Memory(label(parts, plan), missing(carry)), progress)
@@ -168,6 +172,7 @@ def label(parts: Parts, plan: Plan) -> Any:
         **plan._asdict(),
         "chains": parts.chains,
         "seed": parts.seed,
+        **({} if parts.name is None else {"name": parts.name}),
     }
 
     def labelled(draws: Draws, first: int, carry: Carry, step: int, seconds: float) -> Any:

@@ -59,14 +59,15 @@ def _random_bits(key: Words, width: int, shape: tuple[int, ...]) -> Array:
     if size >= 2**32:
         raise ValueError(f"at most {2**32 - 1} random numbers a call, got shape {shape}")
 
-    def words(counters: Words) -> Array:
-        high, low = _block(key, counters)
+    half = (size + 1) // 2
+
+    def words(begin: Words) -> Array:
+        high, low = _block(key, begin + jax.lax.iota(jnp.uint32, half))
         if width == 64:
             return (high.astype(jnp.uint64) << jnp.uint64(32)) | low.astype(jnp.uint64)
         return (high ^ low).astype(f"uint{width}")
 
-    half = (size + 1) // 2
-    halves = jax.lax.map(words, jax.lax.iota(jnp.uint32, 2 * half).reshape(2, half))
+    halves = jax.lax.map(words, jnp.array([0, half], jnp.uint32))
     return halves.reshape(2 * half)[:size].reshape(shape)
 
 

@@ -28,6 +28,7 @@ LETTERS = "BEO"
 ESTIMATES: dict[str, Any] = {"dense": Dense, "low_rank": LowRank, "diagonal": Diagonal}
 DENSE_UP_TO = 512  # parameters; beyond, eigh costs more than it gives
 AUTO = 2.0  # (h²/2)β times an eigenvalue from the middle of S, at step_size="auto"
+UNSEEN = 0.125  # (h/2)β times the mean eigenvalue outside a low-rank estimate, over A, at most, at step_size="auto"
 RENEWALS = 16  # of the whole estimate while the number of steps doubles
 RAMP = 100  # steps in which the bound on h at the start doubles
 
@@ -116,22 +117,30 @@ class ECCAdL(Thermostat):
         return self.covariance or ("dense" if parameters <= DENSE_UP_TO else "low_rank")
 
     def _step_size(self, state: State, curvature_ratio: float) -> Scalar:
-        """h; at first no more than the curvature K = curvature_ratio·S allows without any friction, 1/√K_max, and then
-        twice that every RAMP steps, so that Ŝ follows a start far from the mode before h relies on it."""
-
-        def limit(value: Scalar) -> Scalar:
-            return jax.lax.rsqrt(jnp.maximum(curvature_ratio * value, jnp.finfo(value.dtype).tiny))
-
-        estimate = state.estimate
-        if self.step_size is None:
-            h = jnp.sqrt(
-                2 * AUTO * self.temperature / jnp.maximum(estimate.middle(), jnp.finfo(state.position.dtype).tiny)
-            )
-            h = jnp.minimum(h, limit(estimate.unseen()))
-        else:
-            h = self.step_size_at(state.step, state.position.dtype)
+        """h; at first no more than the curvature allows without any friction, and then twice that every RAMP steps, so
+        that Ŝ follows a start far from the mode before h relies on it."""
+        automatic = self.step_size is None
+        h = self._auto(state, curvature_ratio) if automatic else self.step_size_at(state.step, state.position.dtype)
         grown = jnp.exp2(state.step.astype(h.dtype) / RAMP)
-        return jnp.minimum(h, limit(estimate.largest()) * grown)
+        return jnp.minimum(h, grown * _stable(curvature_ratio, state.estimate.largest()))
+
+    def _auto(self, state: State, curvature_ratio: float) -> Scalar:
+        """(h²/2)βλ = AUTO in the middle of the spectrum; less where an estimate has no direction for some of S: such
+        directions may be as curved as `strongest`; and where their noise is above its mean, A has to outweigh it."""
+        strongest, mean = state.estimate.unseen()
+        h = jnp.sqrt(2 * AUTO * self.temperature / _positive(state.estimate.middle()))
+        h = jnp.minimum(h, _stable(curvature_ratio, strongest))
+        outweighed = 2 * UNSEEN * self.friction * self.temperature / _positive(mean)
+        return jnp.where(self.friction > 0, jnp.minimum(h, outweighed), h)
+
+
+def _stable(curvature_ratio: float, value: Scalar) -> Scalar:
+    """1/√K for the curvature K = curvature_ratio·λ."""
+    return jax.lax.rsqrt(_positive(curvature_ratio * value))
+
+
+def _positive(value: Scalar) -> Scalar:
+    return jnp.maximum(value, jnp.finfo(value.dtype).tiny)
 
 
 def eccadl(

@@ -27,6 +27,7 @@ class Parts(NamedTuple):
     batches: Batches
     chains: int
     seed: int
+    name: str | None = None
 
 
 def described(parts: Parts, plan: dict[str, int]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -44,6 +45,7 @@ def described(parts: Parts, plan: dict[str, int]) -> tuple[dict[str, Any], dict[
         "plan": plan,
         "chains": parts.chains,
         "seed": parts.seed,
+        "name": parts.name,
         "layout": description.layout(parts.what.unravel, parts.what.starts),
         "data": description.fingerprint(parts.what.data),
         "model": description.probed(parts.what),
@@ -81,7 +83,7 @@ def rebuilt(saved: Checkpoint, posterior: Posterior, data: Batch, sampler: Any, 
     batches = Batches(header["batches"]["population"], header["batches"]["size"], header["batches"]["replace"])
     if batches.population != what.population:
         raise StoreError(errno.EILSEQ, f"{saved.path} is damaged: it says {batches.population} examples")
-    return Parts(sampler, what, batches, header["chains"], header["seed"])
+    return Parts(sampler, what, batches, header["chains"], header["seed"], header.get("name"))
 
 
 def refuse(where: Any, what: str, differences: Iterator[str]) -> None:
