@@ -158,6 +158,59 @@ def test_sgnht_in_the_symmetric_splitting():
 
 
 @pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("settings", [{}, GENERAL], ids=["unit", "general"])
+@pytest.mark.parametrize("h", [0.15, 1.0])
+def test_eccadl(settings, h):
+    """BOEOB with a full kick where the force is evaluated; Ŝ from batches of its own. At first h is bounded."""
+    A, window, every = 2.0, 4.0, 7
+    sampler = isotherm.eccadl(h, A, window=window, every=every, **settings)
+    data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
+    renewal_rows = np.random.default_rng(8).integers(0, N, (STEPS, n))
+    keys = jax.random.split(jax.random.key(3), STEPS + 1)
+
+    def noisy(theta, rows):
+        return POSTERIOR.noisy(theta, jax.tree.map(lambda a: a[rows], data), population=N)
+
+    @jax.jit
+    def one(key, state, rows, own_rows):
+        state = sampler.renew(key, state, noisy(state.position, own_rows), sampler.due(state.step, d))
+        return sampler.step(key, state, noisy(state.position, rows))
+
+    theta = jnp.asarray(THETA0)
+    begun = state = sampler.init(keys[0], theta, noisy(theta, ROWS[0]))
+    found = []
+    for t in range(STEPS):
+        state = one(keys[t + 1], state, ROWS[t], renewal_rows[t])
+        found.append(np.asarray(state.position))
+
+    beta, mu = 1 / settings.get("temperature", 1.0), settings.get("thermal_mass", d)
+    w = 1 / np.sqrt(settings.get("mass", np.ones(d)))
+    R = normals(keys[1:], 2)
+    theta, p, xi = THETA0, np.asarray(begun.momentum), A
+    S, renewals = w[:, None] * covariance(theta, ROWS[0]) * w, 1
+    expected = []
+    for t in range(STEPS):
+        if t & (t - 1) == 0 or t % max(every, 2 ** int(np.log2(t)) // 16) == 0:
+            renewals += 1
+            kappa = max(2 / (renewals + 1), 1 / window)
+            S = (1 - kappa) * S + kappa * w[:, None] * covariance(theta, renewal_rows[t]) * w
+        values, V = np.linalg.eigh(S)
+        size = min(h, 2 ** (t / 100) / np.sqrt(n / N * values[-1]))
+        gamma = size / 2 * beta * values * (1 + n / N * np.tanh(size**2 * beta * values / 4))
+        p = p + size * w * force(theta, ROWS[t])
+        p = np.exp(-xi * size / 2) * p + np.sqrt(A / beta * (1 - np.exp(-xi * size)) / xi) * R[t, 0]
+        inside = V.T @ p
+        moved = (1 - np.exp(-size * gamma)) / gamma * inside
+        energy = np.sum((1 - np.exp(-2 * size * gamma)) / (2 * gamma) * inside**2)
+        theta = theta + w * (V @ moved)
+        p = V @ (np.exp(-size * gamma) * inside)
+        xi = xi + (energy - size * d / beta) / mu
+        p = np.exp(-xi * size / 2) * p + np.sqrt(A / beta * (1 - np.exp(-xi * size)) / xi) * R[t, 1]
+        expected.append(theta)
+    assert_same(np.stack(found), np.stack(expected))
+
+
+@pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("estimate", [0.0, 1.5])
 @pytest.mark.parametrize(("T", "m"), [(1.0, np.ones(d)), (0.7, MASS)], ids=["unit", "general"])
 def test_sghmc(estimate, T, m):

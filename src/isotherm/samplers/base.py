@@ -5,12 +5,13 @@ words (scheme, expm) are static. A State is a NamedTuple with a `position`; each
 as a statistic of the run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Bool, Int
 
@@ -102,7 +103,7 @@ class Thermostat(Overdamped):
         """A, B, O and D; the i-th O of the moves takes the i-th row of normal(key, (number of O's, d))."""
         w, mu = self.inverse_root_mass(position), self.thermal_mass_of(position)
         rows = sum(letter == "O" for letter, _ in moves)
-        noise = iter(jax.random.normal(key, (rows, position.size), position.dtype))
+        noise = normals(key, rows, position)
 
         def drift(s: Any, t: Number) -> Any:
             return s._replace(position=flows.drift(s.position, s.momentum, w, t))
@@ -118,6 +119,14 @@ class Thermostat(Overdamped):
             return s._replace(friction=flows.thermostat(s.friction, s.momentum, self.temperature, mu, t))
 
         return {"A": drift, "B": kick, "O": ornstein_uhlenbeck, "D": thermostat}
+
+
+def normals(key: RandomKey, rows: int, like: Vector) -> Iterator[Vector]:
+    """The rows of jax.random.normal(key, (rows, d)), each made of its uniform numbers when it is needed, so that not all
+    the arrays of its computation exist at once."""
+    lowest = np.nextafter(np.asarray(-1, like.dtype), np.asarray(0, like.dtype))
+    for uniform in jax.random.uniform(key, (rows, like.size), like.dtype, lowest, 1):
+        yield np.sqrt(2).astype(like.dtype) * jax.lax.erf_inv(uniform)
 
 
 class State(NamedTuple):
