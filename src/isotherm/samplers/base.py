@@ -122,8 +122,8 @@ class Thermostat(Overdamped):
 
 
 def normals(key: RandomKey, rows: int, like: Vector) -> Iterator[Vector]:
-    """The rows of jax.random.normal(key, (rows, d)), each made of its uniform numbers when it is needed, so that not all
-    the arrays of its computation exist at once."""
+    """The rows of jax.random.normal(key, (rows, d)), each made of its uniform numbers when it is needed, so that what
+    its computation needs exists for one row at a time."""
     lowest = np.nextafter(np.asarray(-1, like.dtype), np.asarray(0, like.dtype))
     for uniform in jax.random.uniform(key, (rows, like.size), like.dtype, lowest, 1):
         yield np.sqrt(2).astype(like.dtype) * jax.lax.erf_inv(uniform)
