@@ -8,7 +8,7 @@ demo: .venv/installed
 	$(BIN)/isotherm demo
 
 test: .venv/developing
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 test-long: .venv/developing
 	$(BIN)/python -m pytest -m long

@@ -60,6 +60,11 @@ def logistic_wide() -> Case:
     return Case("(b) logistic, d = 400", model, train, test, np.zeros(400, np.float32), 500, 1e-3)
 
 
+def logistic(n: int, d: int, N: int) -> Case:
+    """Logistic regression of any size, to see what a size costs."""
+    return Case("logistic", Logistic(d), _classes(N, d, 9), _classes(100, d, 10), np.zeros(d, np.float32), n, 1e-5)
+
+
 def drbm_letter() -> Case:
     """(c) A discriminative restricted Boltzmann machine on letter, or on made-up rows of that shape."""
     try:
@@ -72,12 +77,12 @@ def drbm_letter() -> Case:
     return Case(name, model, train, test, model.init(jax.random.key(0)), 1000, 5e-3)
 
 
-def network() -> Case:
-    """(d) A two-layer network with a million parameters."""
+def network(hidden: int = 1258) -> Case:
+    """(d) A two-layer network with a million parameters, or fewer."""
     train, test = _labelled(10_000, 784, 10, 6), _labelled(1_000, 784, 10, 7)
-    model = MLP(784, 1258, 10)
+    model = MLP(784, hidden, 10)
     init = model.init(jax.random.key(0), 0.02)
-    return Case("(d) network, d = 1,000,120", model, train, test, init, 256, 1e-4)
+    return Case(f"(d) network, d = {ravel_pytree(init)[0].size:,}", model, train, test, init, 256, 1e-4)
 
 
 def linear(population: int, d: int = 20) -> Case:

@@ -22,9 +22,11 @@ import numpy as np
 
 import isotherm
 from contestants import bare, compiled, isotherms
-from isotherm import driver, expm
+from isotherm import driver, expm, plots
+from isotherm.experiments import reference
+from isotherm.experiments.settings import Materials
 from peers import blackjax_loop, blackjax_scan, posteriors_loop
-from problems import Case, drbm_letter, linear, logistic_mnist, logistic_wide, network
+from problems import Case, drbm_letter, linear, logistic, logistic_mnist, logistic_wide, network
 from timing import Ratio, ratio, turns
 
 OUT = Path("out") / "bench"
@@ -59,8 +61,8 @@ def microseconds(what: str, taken: np.ndarray, steps: int) -> Row:
 
 
 def steps_mnist(repeats: int) -> list[Row]:
-    """(a): the limit, mCCAdL at three step sizes, eCCAdL."""
-    case, steps = logistic_mnist(), 200
+    """(a): the limit, mCCAdL at three step sizes, eCCAdL; runs of 300 passes from the start, renewals and all."""
+    case, steps = logistic_mnist(), 7328
     runs: dict[str, Callable[[], Any]] = {
         "bare limit": bare(case, steps),
         "sgnht": isotherms(case, isotherm.sgnht(1.2e-4), steps),
@@ -111,6 +113,20 @@ def steps_elsewhere(repeats: int) -> list[Row]:
         rows.append(at_most(what, mark, ratio(taken["mccadl"], taken["sgnht"])))
         rows += [microseconds(f"a step of {name}, {case.name}", seconds, steps) for name, seconds in taken.items()]
     return rows
+
+
+def steps_network(repeats: int) -> list[Row]:
+    """eCCAdL's low-rank covariance in a network of 203,530 parameters, the first 200 steps."""
+    case, steps = network(256), 200
+    runs = {
+        "sgnht": isotherms(case, isotherm.sgnht(1e-4), steps),
+        "eccadl": isotherms(case, isotherm.eccadl(1e-4), steps),
+    }
+    taken = turns(runs, repeats)
+    rows = [
+        at_most(f"our eccadl, rank 32 / our sgnht, network of {case.d:,}", 3, ratio(taken["eccadl"], taken["sgnht"]))
+    ]
+    return rows + [microseconds(f"a step of {name}, network of {case.d:,}", s, steps) for name, s in taken.items()]
 
 
 def action(repeats: int) -> list[Row]:
@@ -165,6 +181,115 @@ def _typical(case: Case) -> jax.Array:
     return jnp.asarray(tree.posterior.theta.values[0, -1])
 
 
+def accuracy(repeats: int) -> list[Row]:
+    """(a): seconds until the log loss of the posterior mean is within 1 % of NUTS's, and stays there.
+
+    SGNHT and SGHMC at every step size and friction of a grid, each with the best of them; ours, whose step is the
+    cheapest of all peers'. A run's clock is its number of steps times the seconds a step takes, measured in turn.
+    """
+    case, passes, steps = logistic_mnist(), 600, 2000
+    draws = reference.nuts(Materials(case.model, case.data, case.init, case.test), 2000, 0)
+    truth = _mean_loss(case, draws.mean(axis=0)[None])[0]
+    grid = [(h, A) for h in (3e-5, 6e-5, 1.2e-4, 2.4e-4, 5e-4, 1e-3) for A in (1.0, 10.0, 100.0)]
+    samplers = {
+        f"{name}, h = {h:g}, A = {A:g}": getattr(isotherm, name)(h, A) for name in ("sgnht", "sghmc") for h, A in grid
+    }
+    costs = turns(
+        {
+            name: isotherms(case, s, steps)
+            for name, s in (
+                ("sgnht", isotherm.sgnht(1e-4)),
+                ("sghmc", isotherm.sghmc(1e-4)),
+                ("eccadl", isotherm.eccadl()),
+            )
+        },
+        9,
+    )
+    cost = {name: float(np.median(seconds[:, 0])) / steps for name, seconds in costs.items()}
+    found: dict[str, list[float]] = {}
+    for name, sampler in {"eccadl": isotherm.eccadl(), **samplers}.items():
+        settled = [_settled(case, sampler, truth, passes, seed) for seed in range(repeats)]
+        found[name] = [cost[name.split(",")[0]] * steps for steps in settled]
+    ours = np.asarray(found.pop("eccadl"))
+    best = min(found, key=lambda name: float(np.median(found[name])))
+    theirs = np.asarray(found[best])
+    never = passes * case.population / case.batch_size * min(cost["sgnht"], cost["sghmc"])
+    quotient = float(np.median(theirs) / np.median(ours))
+    said = (
+        f"{quotient:.3g}"
+        if np.isfinite(quotient)
+        else f"over {never / np.median(ours):.3g}: none within {passes} passes"
+    )
+    rows = [Row("time to NUTS's accuracy: best SGNHT or SGHMC / our eccadl, (a)", "≥ 5", said, quotient >= 5, quotient)]
+    rows.append(Row("log loss of NUTS's posterior mean, (a)", "", f"{truth:.5f}", None, float(truth)))
+    rows.append(Row("our eccadl, seconds, each seed", "", ", ".join(f"{x:.2f}" for x in ours)))
+    for name in sorted(found, key=lambda name: float(np.median(found[name])))[:6]:
+        rows.append(
+            Row(
+                f"{name}, seconds, each seed",
+                "",
+                ", ".join(f"{x:.2f}" if np.isfinite(x) else "never" for x in found[name]),
+            )
+        )
+    return rows
+
+
+def _settled(case: Case, sampler: Any, truth: float, passes: int, seed: int) -> float:
+    """The first step from which on the posterior mean so far, a fifth dropped, is as good as the truth to 1 %."""
+    settings = {"batch_size": case.batch_size, "passes": passes, "burn_in": 0.0, "chains": 1, "progress": False}
+    tree = isotherm.sample(case.posterior, sampler, case.data, case.init, thin=10, seed=seed, **settings)
+    draws = tree.posterior.theta.values[0].astype(np.float64)
+    if tree.sample_stats.first_bad_step.values[0] >= 0:
+        return np.inf
+    ends = np.unique(np.geomspace(2, len(draws), 300).astype(int))
+    sums = np.concatenate([np.zeros((1, draws.shape[1])), np.cumsum(draws, axis=0)])
+    means = np.stack([(sums[end] - sums[end // 5]) / (end - end // 5) for end in ends])
+    outside = np.flatnonzero(np.abs(_mean_loss(case, means) / truth - 1) > 0.01)
+    last = -1 if not outside.size else outside[-1]
+    return 10.0 * ends[last + 1] if last + 1 < len(ends) else np.inf
+
+
+def _mean_loss(case: Case, thetas: np.ndarray) -> np.ndarray:
+    """Test log loss of each row."""
+    return np.mean(np.logaddexp(0, -case.test["y"] * (thetas @ case.test["x"].T.astype(np.float64))), axis=1)
+
+
+def cost(repeats: int) -> list[Row]:
+    """How a step's time grows with n, d, chains and rank, logistic regression; and a figure of it, with N's."""
+    kinds: dict[str, Any] = {
+        "sgnht": isotherm.sgnht(1e-5),
+        "mccadl": isotherm.mccadl(1e-5, rank=4),
+        "eccadl": isotherm.eccadl(),
+    }
+    sweeps: dict[str, list[tuple[int, dict[str, Any]]]] = {
+        "n": [(n, {"n": n}) for n in (125, 250, 500, 1000, 2000)],
+        "d": [(d, {"d": d}) for d in (25, 50, 100, 200, 400)],
+        "N": [(N, {"N": N}) for N in (10**4, 10**5, 10**6)],
+        "chains": [(c, {"chains": c}) for c in (1, 4, 16, 64)],
+    }
+    rows, panels = [], []
+    for sweep, points in sweeps.items():
+        lines: dict[str, list[float]] = {name: [] for name in kinds}
+        for value, changed in points:
+            case = logistic(**{"n": 500, "d": 100, "N": 10**4} | {k: v for k, v in changed.items() if k != "chains"})
+            chains, steps = changed.get("chains", 1), max(20, 1000 // changed.get("chains", 1))
+            taken = turns({name: isotherms(case, s, steps, chains=chains) for name, s in kinds.items()}, repeats)
+            for name, seconds in taken.items():
+                lines[name].append(1e6 * float(np.median(seconds[:, 0])) / steps)
+                rows.append(microseconds(f"a step of {name}, {sweep} = {value}", seconds, steps))
+        drawn = [plots.Line(name, [p[0] for p in points], y, name) for name, y in lines.items()]
+        panels.append(plots.Panel(f"against {sweep}", drawn))
+    case = logistic(500, 100, 10**4)
+    ranks = (1, 2, 4, 6, 8, 12)
+    taken = turns({str(k): isotherms(case, isotherm.mccadl(1e-5, rank=k), 1000) for k in ranks}, repeats)
+    times = [1e6 * float(np.median(taken[str(k)][:, 0])) / 1000 for k in ranks]
+    rows += [microseconds(f"a step of mccadl, rank = {k}", taken[str(k)], 1000) for k in ranks]
+    panels.append(plots.Panel("against mccadl's rank", [plots.Line("mccadl", ranks, times, "mccadl")]))
+    figure = plots.draw([panels], "n, d, N, chains or rank", "µs a step", "log", "log")
+    plots.save(figure, OUT / "cost.png")
+    return rows
+
+
 def population(repeats: int) -> list[Row]:
     """(e): N from 1e4 to 1e7, data in memory."""
     cases, steps = [linear(10**k) for k in (4, 5, 6, 7)], 200
@@ -192,12 +317,13 @@ def memory(_: int) -> list[Row]:
         ("sgnht", isotherm.sgnht(1e-5)),
         ("mccadl, rank 8", isotherm.mccadl(1e-5, rank=8)),
         ("mccadl", isotherm.mccadl(1e-5)),
+        ("eccadl, rank 32", isotherm.eccadl(1e-5)),
     ):
         program = compiled(case, sampler)
         use = program.memory_analysis()
         record = 2 * 4 * case.d
         copies = (use.temp_size_in_bytes + use.output_size_in_bytes - record) / (4 * case.d)
-        limit = 8 + 12
+        limit = 32 + 15 if "eccadl" in name else 8 + 12
         activations = 4 * case.batch_size * case.model.hidden / case.d  # tanh, its slope, a tangent, a cotangent
         met = copies <= limit + activations if name != "sgnht" else None
         mark = f"≤ {limit} + {activations:.1f} of activations" if name != "sgnht" else ""
@@ -254,13 +380,16 @@ def start(repeats: int) -> list[Row]:
 
 
 SECTIONS: dict[str, tuple[Callable[[int], list[Row]], int]] = {
-    "steps": (steps_mnist, 21),
+    "steps": (steps_mnist, 15),
     "peers": (peers_mnist, 15),
     "elsewhere": (steps_elsewhere, 7),
     "action": (action, 15),
     "population": (population, 15),
     "chains": (chains, 9),
     "memory": (memory, 1),
+    "network": (steps_network, 7),
+    "accuracy": (accuracy, 3),
+    "cost": (cost, 5),
     "start": (start, 9),
 }
 
