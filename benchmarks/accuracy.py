@@ -1,6 +1,6 @@
 """How accurate eCCAdL is over step sizes, beside the truth and the other samplers: the tables of docs/eccadl.md.
 
-    python benchmarks/accuracy.py linear|mnist|cifar10|letter|network [--data DIR] [--out docs/results/eccadl]
+    python benchmarks/accuracy.py TABLE [--data DIR] [--out docs/results/eccadl]
 
 Each prints a row a run and writes them to a CSV. `linear` has the exact posterior, `mnist` and `cifar10` NUTS; `letter`
 gives every sampler the time that eCCAdL takes, by step costs measured first, in turn.
@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import isotherm
-from isotherm import diagnostics
+from isotherm import diagnostics, stepsize
 from isotherm.datasets import cifar10, letter, linear_regression, mnist
-from isotherm.experiments import classify, reference
+from isotherm.experiments import classify, plan, reference
 from isotherm.experiments.settings import Materials
 from isotherm.models.drbm import DRBM
 from isotherm.models.linear import Linear
@@ -106,11 +106,43 @@ def cifar(args):
     return against_nuts(materials, 6000, (1e-3, 2e-3, 5e-3, 1e-2, "auto"), args, (1e-3, 1.5e-3))
 
 
-def drbm(args):
-    """Equal time for all: eCCAdL's 3,000 steps at its default, the others as many as fit into that."""
+def letter_steps(args):
+    """The largest usable step on letter, as the experiments define it, of runs of 100 passes at A = 10."""
+    materials = letter_drbm(args)
+    for name in ("eccadl", "mccadl"):
+
+        def loss(h, name=name):
+            draws, statistics, _ = run(materials, getattr(isotherm, name)(h, 10.0), 1000, 1050, 5)
+            usable = statistics["first_bad_step"] < 0
+            return plan.posterior_mean_loss(draws, materials, 0.0) if usable else float("nan")
+
+        found = stepsize.largest_usable_step(loss, 5e-3, plan.STEP_LIMIT)
+        for h, value, usable in found.trials:
+            yield {
+                "sampler": name,
+                "step_size": h,
+                "friction": 10.0,
+                "posterior_mean_log_loss": value,
+                "usable": usable,
+            }
+        yield {
+            "sampler": name,
+            "step_size": found.step_size,
+            "friction": 10.0,
+            "largest": True,
+            "at_limit": found.at_limit,
+        }
+
+
+def letter_drbm(args):
     split = letter.load(data_dir=args.data)
     model = DRBM(16, 100, 26, prior_variance=10.0)
-    materials = Materials(model, split.train, model.init(jax.random.key(0)), split.test)
+    return Materials(model, split.train, model.init(jax.random.key(0)), split.test)
+
+
+def drbm(args):
+    """Equal time for all: eCCAdL's 3,000 steps at its default, the others as many as fit into that."""
+    materials = letter_drbm(args)
     candidates = {"eccadl": lambda h, A: isotherm.eccadl(h, A)} | {
         name: getattr(isotherm, name) for name in ("mccadl", "sgnht", "sghmc")
     }
@@ -164,7 +196,14 @@ def network(args):
 
 
 NETWORK_STEPS = (5e-5, 1e-4, 2e-4, 4e-4, 8e-4)
-TABLES = {"linear": linear, "mnist": mnist79, "cifar10": cifar, "letter": drbm, "network": network}
+TABLES = {
+    "linear": linear,
+    "mnist": mnist79,
+    "cifar10": cifar,
+    "letter": drbm,
+    "letter-steps": letter_steps,
+    "network": network,
+}
 
 
 def main():
