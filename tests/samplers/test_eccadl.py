@@ -71,7 +71,7 @@ def test_a_far_start_is_protected_by_the_bound_on_the_first_steps(monkeypatch):
 
 
 def test_auto_leaves_the_noise_that_a_low_rank_estimate_does_not_see_to_the_friction():
-    """(h/2)ρ is at most an eighth of A, so a tenth of the friction gives a tenth of the step."""
+    """(h/2)ρ is at most a quarter of A, so a tenth of the friction gives a tenth of the step."""
     data, found = {"x": X, "y": Y}, {}
     for friction in (1e-3, 1e-4, 0.0):
         sampler = isotherm.eccadl("auto", friction, covariance="low_rank", rank=4)

@@ -28,7 +28,7 @@ LETTERS = "BEO"
 ESTIMATES: dict[str, Any] = {"dense": Dense, "low_rank": LowRank, "diagonal": Diagonal}
 DENSE_UP_TO = 512  # parameters; beyond, eigh costs more than it gives
 AUTO = 2.0  # (h²/2)β times an eigenvalue from the middle of S, at step_size="auto"
-UNSEEN = 0.125  # (h/2)β times the mean eigenvalue outside a low-rank estimate, over A, at most, at step_size="auto"
+UNSEEN = 0.25  # (h/2)β times the mean eigenvalue outside a low-rank estimate, over A, at most, at step_size="auto"
 RENEWALS = 16  # of the whole estimate while the number of steps doubles
 RAMP = 100  # steps in which the bound on h at the start doubles
 
