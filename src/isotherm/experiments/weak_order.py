@@ -5,11 +5,11 @@ A linear-Gaussian model whose gradient noise is known: one example has log-likel
 flat prior. x ~ N(0, diag(σ²)) with variances from ¼ to 4, so that no scalar thermostat can balance the noise.
 mCCAdL runs twice: with S estimated from each batch, as always, and with S known.
 
-Settings were tried three times. With N = 10,000, n = 50 and A = 1, the first, SGNHT's bias was 17 to 24 times the variance at
-every step from 2.5e-4 to 2e-3, so no order could be read off; A is now the frequency of the well and N/n = 20. With the
-default thermal mass, μ = D, SGNHT's friction still drifted after 40,000 steps (from 45 to 206 at h = 4.5e-3), so that
-short and long runs disagreed; with μ = 0.02 it follows at once. The slope is fitted to biases below ½ because mCCAdL's curve bends above: over all biases beyond 3 errors, short runs of the
-present model (h from 1.1e-3 to 1.3e-2) gave slopes of 2.9 (S known) and 2.7 (S from the batch).
+Settings were tried three times. With N = 10,000, n = 50 and A = 1, the first, SGNHT's bias was 17 to 24 times the
+variance at every step from 2.5e-4 to 2e-3, so no order could be read off; A is now the frequency of the well and
+N/n = 20. With the default thermal mass, μ = D, SGNHT's friction still drifted after 40,000 steps (from 45 to 206 at
+h = 4.5e-3), so that short and long runs disagreed; with μ = 0.02 it follows at once. The slope is fitted to biases
+below ½ because mCCAdL's curve bends above.
 """
 
 import math
