@@ -150,8 +150,11 @@ def action(repeats: int) -> list[Row]:
     def many(method: str) -> Callable[[], Any]:
         @jax.jit
         def run(theta: Any, v: Any, batch: Any) -> Any:
-            S = case.posterior.noisy(theta, batch, population=case.population).covariance
-            again = lambda _, u: v + 0.1 * expm.ACTIONS[method](S, t, u, rank)[0]  # noqa: E731
+            def again(_: Any, u: Any) -> Any:
+                """At a position that moves a little, or XLA would form a dense S once for all."""
+                S = case.posterior.noisy(theta + 1e-6 * u, batch, population=case.population).covariance
+                return v + 0.1 * expm.ACTIONS[method](S, t, u, rank)[0]
+
             return jax.lax.fori_loop(0, times, again, v)
 
         return lambda: run(theta, v, batch)

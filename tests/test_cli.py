@@ -122,7 +122,12 @@ def test_demo_prints_a_table_and_saves_a_figure(monkeypatch, tmp_path):
 
 def start(out):
     command = [sys.executable, "-c", PROGRAM, "reproduce", "linear-regression", "--quick", "--out", str(out)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=hear)
+
+
+def hear():
+    """A shell starts background jobs deaf to SIGINT, and tests may run in one."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for_cells(out, count):
