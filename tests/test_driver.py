@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 import isotherm
 from isotherm import driver
@@ -245,3 +246,23 @@ def test_a_bar_on_a_terminal():
     assert "steps/s" in text
     assert "temperature" in text
     assert "3000/3000" in text
+
+
+def test_lapack_has_one_thread_during_a_run(monkeypatch):
+    def threads():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    seen, run = [], driver.run
+
+    def watched(*arguments):
+        seen.append(threads())
+        return run(*arguments)
+
+    monkeypatch.setattr(driver, "run", watched)
+    before = threads()
+    posterior = isotherm.Posterior(lambda theta, x: -jnp.sum((theta - x) ** 2), lambda theta: -jnp.sum(theta**2))
+    data = np.zeros((20, 2), np.float32)
+    isotherm.sample(posterior, isotherm.sgld(1e-3), data, jnp.zeros(2), batch_size=5, steps=20, progress=False)
+    assert seen[0]
+    assert set(seen[0]) == {1}
+    assert threads()[: len(before)] == before

@@ -144,11 +144,21 @@ def finished(parts: Parts, plan: Plan, carry: Carry, step: int, seconds: float, 
     """Run from `step` to the end, or to where it is stopped; what the recorder makes of it."""
     with interruptible(isinstance(recorder, Recorder)) as stop, Bar(plan.steps, progress, step) as bar:
         clock = Clock(seconds)
-        carry, step = run(parts, plan, carry, step, recorder, stop, bar, clock)
+        with one_lapack_thread():
+            carry, step = run(parts, plan, carry, step, recorder, stop, bar, clock)
         found = recorder.finish(carry, step, clock())
     stop.obey()
     warn_divergence(np.asarray(carry.first_bad_step), parts.sampler)
     return found
+
+
+def one_lapack_thread() -> Any:
+    """LAPACK's decompositions are small here: more threads give them nothing and, where the machine is busy, wait for
+    each other so long that a step of eCCAdL on MNIST 7/9 took ten times its time."""
+    import scipy.linalg  # noqa: F401  # what JAX takes LAPACK from, which has to be there to be limited
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, user_api="blas")
 
 
 class Clock:
