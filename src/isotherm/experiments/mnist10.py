@@ -21,7 +21,7 @@ EXPERIMENT = Experiment(
     tasks=(
         Task(
             dataset="mnist-10",
-            title="MNIST, ten digits, 50 principal components, 100 hidden units, 6110 parameters",
+            title="MNIST, ten digits, 6110 parameters",
             load=load,
             step_sizes=(5e-3,),
             batch_size=1000,
