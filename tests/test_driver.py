@@ -260,9 +260,7 @@ def test_lapack_has_one_thread_during_a_run(monkeypatch):
 
     monkeypatch.setattr(driver, "run", watched)
     before = threads()
-    posterior = isotherm.Posterior(lambda theta, x: -jnp.sum((theta - x) ** 2), lambda theta: -jnp.sum(theta**2))
-    data = np.zeros((20, 2), np.float32)
-    isotherm.sample(posterior, isotherm.sgld(1e-3), data, jnp.zeros(2), batch_size=5, steps=20, progress=False)
+    sample()
     assert seen[0]
     assert set(seen[0]) == {1}
     assert threads()[: len(before)] == before

@@ -93,7 +93,7 @@ def sample(
         str, typer.Argument(metavar="PROBLEM", help="mnist-7-9, letter, …; a wrong one lists them all.")
     ],
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder to be made, such as run.zarr.")],
-    sampler: Annotated[str, typer.Option(help="eccadl, sghmc, sgnht, ccadl, mccadl, sgld or msgld.")] = "eccadl",
+    sampler: Annotated[str, typer.Option(help="eccadl, ccadl, mccadl, msgld, sghmc, sgld or sgnht.")] = "eccadl",
     step_size: Annotated[str, typer.Option(help="A number, or auto for eccadl.")] = "auto",
     friction: Annotated[float, typer.Option(help="A, where the sampler has one.")] = 1.0,
     steps: Annotated[int | None, typer.Option(help="Steps of each chain; or")] = None,

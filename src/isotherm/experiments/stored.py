@@ -4,17 +4,18 @@ A stored run carries the name of its problem; that, looked up here, and the data
 """
 
 from contextlib import closing
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from isotherm import samplers
 from isotherm.driver import resume, sample
 from isotherm.experiments import reproduce
-from isotherm.experiments.settings import METHODS, Task
+from isotherm.experiments.settings import Task
 from isotherm.store import Folder
 
-STORED = ("linear-regression", "mnist", "cifar10", "letter", "acoustic", "mnist10")
-SAMPLERS = ("eccadl", *(name for name in METHODS if name != "eccadl"), "sgld", "msgld")
+STORED = tuple(name for name in reproduce.NAMES if name != "weak-order")  # which has no data set
+SAMPLERS = sorted((name for name in samplers.__all__ if name.islower()), key=lambda name: (name != "eccadl", name))
 
 
 def problems() -> dict[str, Task]:
@@ -69,7 +70,7 @@ def _sampler(name: str, step_size: str, friction: float) -> Any:
     except ValueError:
         raise ValueError(f'--step-size must be a number or "auto", got {step_size!r}') from None
     builder = getattr(samplers, name)
-    return builder(size) if name in ("sgld", "msgld") else builder(size, friction)
+    return builder(size, **({"friction": friction} if "friction" in signature(builder).parameters else {}))
 
 
 def said(tree: Any, store: Path) -> str:
