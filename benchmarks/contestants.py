@@ -6,13 +6,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from isotherm import loop, threefry
+from isotherm import driver, loop, threefry
 from isotherm.batches import Batches
 from isotherm.problem import problem
 from problems import Case
 
 Run = Callable[[], Any]
-RECORD_BYTES = 2**22  # as the driver has it
 
 
 def isotherms(case: Case, sampler: Any, steps: int, chains: int = 1) -> Run:
@@ -40,9 +39,10 @@ def _advance(case: Case, sampler: Any, steps: int, chains: int) -> tuple[Any, tu
     keys = jax.random.split(threefry.key(1), chains)
     static = (what.posterior, what.unravel, batches)
     carry = loop.start(sampler, what.data, what.starts, keys, *static)
-    slots = max(2, min(RECORD_BYTES // what.starts.nbytes, 8192))
+    slots = max(2, min(driver.RECORD_BYTES // what.starts.nbytes, 8192))
     plan = loop.Plan(10**8, 0, 10)
-    return loop.advance, (sampler, carry, what.data, keys, plan, (0, steps), *static, slots)
+    small = case.batch_size * case.d <= driver.SMALL
+    return loop.advance, (sampler, carry, what.data, keys, plan, (0, steps), *static, slots, small)
 
 
 def bare(case: Case, steps: int) -> Run:

@@ -7,9 +7,9 @@ import isotherm
 
 SRC = Path(isotherm.__file__).parent
 WALK = [
-    "version", "types", "threefry", "arguments", "datasets", "batches", "posterior", "problem", "flows", "expm",
-    "splitting", "covariance", "samplers", "store", "results", "progress", "loop", "driver", "stepsize",
-    "diagnostics", "models", "estimators", "plots", "report", "experiments", "cli",
+    "version", "types", "threefry", "kernel", "arguments", "datasets", "batches", "posterior", "problem", "flows",
+    "tridiagonal", "expm", "splitting", "covariance", "samplers", "loop", "store", "results", "progress", "driver",
+    "stepsize", "diagnostics", "models", "estimators", "plots", "report", "experiments", "cli",
 ]  # fmt: skip
 
 

@@ -72,7 +72,7 @@ class Dense(NamedTuple):
 
     def apply(self, functions: Sequence[Function], v: Vector) -> list[Vector]:
         inside = v @ self.vectors
-        return list(jnp.stack([f(self.values) * inside for f in functions]) @ self.vectors.T)
+        return [self.vectors @ (f(self.values) * inside) for f in functions]
 
     def largest(self) -> Scalar:
         return self.values[-1]

@@ -2,11 +2,16 @@
 
 Time is spent in one compiled loop a chunk; between chunks the host draws the progress bar, hands draws and state to a
 recorder and looks for divergence. Where the chunks end changes nothing (`loop.py`), so it can go by the clock.
+
+Chains that one program advances together are a lane. On a CPU each chain has its own, and as many run at a time as
+there are cores, so that a batch stays in its core's cache. Elsewhere one lane holds them all.
 """
 
 import os
 import time
 import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -28,6 +33,7 @@ from isotherm.types import Batch, Params
 CHUNK_SECONDS = 0.25  # how often the host looks in
 MOST_STEPS = 2**31 - 1  # steps are counted in 32 bits
 RECORD_BYTES = 2**22  # what a chunk may record on the device
+SMALL = 2**19  # n·d up to which a step is faster as one kernel than shared among two cores (benchmarks/kernel.py)
 
 
 def sample(
@@ -84,15 +90,15 @@ def sample(
         raise TypeError(f"name must be a string, got {name!r}")
     parts = Parts(sampler, what, batches, chains, seed, name)
     if store is None:
-        carry = started(parts)
-        return finished(parts, plan, carry, 0, 0.0, results.Memory(label(parts, plan), missing(carry)), progress)
+        lanes = started(parts, lanes_of(parts))
+        return finished(parts, plan, lanes, 0, 0.0, results.Memory(label(parts, plan), missing(lanes)), progress)
     with closing(Folder(store, new=True)) as folder:
-        carry = started(parts)
+        lanes = started(parts, lanes_of(parts))
         header, arrays = stores.described(parts, plan._asdict())
         header["chunk"] = stores.chunk_of(what.starts)
-        with closing(Recorder(folder, label(parts, plan), header, arrays, missing(carry))) as recorder:
-            recorder.checkpoint(carry, 0, 0.0)
-            return finished(parts, plan, carry, 0, 0.0, recorder, progress)
+        with closing(Recorder(folder, label(parts, plan), header, arrays, missing(lanes))) as recorder:
+            recorder.checkpoint(lanes, 0, 0.0)
+            return finished(parts, plan, lanes, 0, 0.0, recorder, progress)
 
 
 def resume(
@@ -126,13 +132,13 @@ def resume(
         parts = stores.rebuilt(saved, posterior, data, sampler, init)
         plan = Plan(**saved.header["plan"])
         plan = plan._replace(steps=arguments.integer("steps", plan.steps + more, 1, MOST_STEPS))
-        carry = stores.filled(jax.eval_shape(lambda: started(parts)), saved, "carry.")
+        lanes = stored(parts, saved)
         header, arrays = stores.again(saved, plan._asdict())
-        tail = missing(carry, header["draws"] % header["chunk"])
+        tail = missing(lanes, header["draws"] % header["chunk"])
         tail = jax.tree.map(np.asarray, stores.filled(tail, saved, "tail."))
         step, seconds = header["step"], header["seconds"]
         with closing(Recorder(folder, label(parts, plan), header, arrays, tail, saved)) as recorder:
-            return finished(parts, plan, carry, step, seconds, recorder, progress)
+            return finished(parts, plan, lanes, step, seconds, recorder, progress)
 
 
 def check_sampler(sampler: Any) -> None:
@@ -140,15 +146,17 @@ def check_sampler(sampler: Any) -> None:
         raise TypeError(f"sampler must be a sampler such as isotherm.mccadl(step_size=1e-3), got {sampler!r}")
 
 
-def finished(parts: Parts, plan: Plan, carry: Carry, step: int, seconds: float, recorder: Any, progress: bool) -> Any:
+def finished(
+    parts: Parts, plan: Plan, lanes: list[Carry], step: int, seconds: float, recorder: Any, progress: bool
+) -> Any:
     """Run from `step` to the end, or to where it is stopped; what the recorder makes of it."""
     with interruptible(isinstance(recorder, Recorder)) as stop, Bar(plan.steps, progress, step) as bar:
         clock = Clock(seconds)
         with one_lapack_thread():
-            carry, step = run(parts, plan, carry, step, recorder, stop, bar, clock)
-        found = recorder.finish(carry, step, clock())
+            lanes, step = run(parts, plan, lanes, step, recorder, stop, bar, clock)
+        found = recorder.finish(lanes, step, clock())
     stop.obey()
-    warn_divergence(np.asarray(carry.first_bad_step), parts.sampler)
+    warn_divergence(first_bad_steps(lanes), parts.sampler)
     return found
 
 
@@ -214,54 +222,104 @@ def make_plan(steps: int | None, passes: float | None, burn_in: float, thin: int
     return plan
 
 
-def chain_keys(parts: Parts) -> Any:
+def lanes_of(parts: Parts) -> list[np.ndarray]:
+    """The numbers of the chains in each lane."""
+    return np.array_split(np.arange(parts.chains), parts.chains if jax.default_backend() == "cpu" else 1)
+
+
+def chain_keys(parts: Parts, chains: Sequence[np.ndarray]) -> list[Any]:
     key = threefry.key(parts.seed)
-    return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(jnp.arange(parts.chains))
+    fold = jax.jit(jax.vmap(lambda chain: jax.random.fold_in(key, chain)))
+    return [fold(lane) for lane in chains]
 
 
-def started(parts: Parts) -> Carry:
+def started(parts: Parts, chains: Sequence[np.ndarray]) -> list[Carry]:
     """Where a run begins."""
-    what = parts.what
-    return start(parts.sampler, what.data, what.starts, chain_keys(parts), what.posterior, what.unravel, parts.batches)
+    what, starts = parts.what, np.asarray(parts.what.starts)
+    program = (what.posterior, what.unravel, parts.batches)
+    return [
+        start(parts.sampler, what.data, starts[lane], keys, *program)
+        for lane, keys in zip(chains, chain_keys(parts, chains), strict=True)
+    ]
 
 
-def missing(carry: Carry, draws: int = 0) -> Draws:
+def stored(parts: Parts, saved: stores.Checkpoint) -> list[Carry]:
+    """Where a stored run goes on."""
+    shapes = jax.eval_shape(lambda: started(parts, [np.arange(parts.chains)])[0])
+    carry = jax.tree.map(np.asarray, stores.filled(shapes, saved, "carry."))
+    return [jax.tree.map(lambda x, lane=lane: jnp.asarray(x[lane]), carry) for lane in lanes_of(parts)]
+
+
+def missing(lanes: Sequence[Carry], draws: int = 0) -> Draws:
     """So many draws that were not made: NaN, with the names and shapes of those that are."""
-    return {name: np.full((draws, *v.shape), np.nan, v.dtype) for name, v in observed(carry.state).items()}
+    chains = len(first_bad_steps(lanes))
+    fields = observed(lanes[0].state).items()
+    return {name: np.full((draws, chains, *v.shape[1:]), np.nan, v.dtype) for name, v in fields}
+
+
+def first_bad_steps(lanes: Sequence[Carry]) -> np.ndarray:
+    return np.concatenate([lane.first_bad_step for lane in lanes])
 
 
 def run(
-    parts: Parts, plan: Plan, carry: Carry, step: int, recorder: Any, stop: Stop, bar: Bar, clock: Clock
-) -> tuple[Carry, int]:
+    parts: Parts, plan: Plan, lanes: list[Carry], step: int, recorder: Any, stop: Stop, bar: Bar, clock: Clock
+) -> tuple[list[Carry], int]:
     """Chunk after chunk, until the plan is done, a signal, or no chain is left."""
     sampler, what, batches = parts.sampler, parts.what, parts.batches
-    keys = chain_keys(parts)
+    keys = chain_keys(parts, lanes_of(parts))
     slots = max(2, min(RECORD_BYTES // what.starts.nbytes, 8192))
+    small = batches.size * what.starts.shape[1] <= SMALL
     length, began = 4, time.perf_counter()
-    while step < plan.steps and not stop.is_set() and (np.asarray(carry.first_bad_step) < 0).any():
-        # The draw in progress at `step` and slots − 1 more: what the record has room for.
-        room = plan.burn_in + (plan.completed(step) + slots) * plan.thin
-        end = min(step + length, plan.steps, room)
-        carry, record = advance(
-            sampler, carry, what.data, keys, plan, (step, end), what.posterior, what.unravel, batches, slots
-        )
-        first_bad = np.asarray(carry.first_bad_step)
-        reached = end if (first_bad < 0).any() else int(first_bad.max())
-        fresh = plan.completed(reached) - plan.completed(step)
-        # Cut on the host: on the device, JAX would compile and keep a program for every length.
-        draws = {name: np.array(np.asarray(values)[:fresh]) for name, values in record.items()}
-        recorder.add(draws, carry, reached, clock())
-        elapsed, began = time.perf_counter() - began, time.perf_counter()
-        speed = (end - step) / elapsed
-        length = max(1, min(8 * length, round(speed * CHUNK_SECONDS)))
-        step = reached
-        temperature = getattr(carry.state, "kinetic_temperature", None)
-        bar.update(step, plan.burn_in, speed, None if temperature is None else float(temperature.mean()))
-        recorder.look(carry, step, clock())
-    if (np.asarray(carry.first_bad_step) >= 0).all():
+
+    def ahead(lane: Carry, keys: Any) -> tuple[Carry, dict[str, Any]]:
+        span = (step, end)
+        program = (what.posterior, what.unravel, batches, slots, small)
+        return jax.block_until_ready(advance(sampler, lane, what.data, keys, plan, span, *program))
+
+    with ThreadPoolExecutor(min(len(lanes), cores())) as pool:
+        each: Any = map  # first one after the other, so that only one compiles
+        while step < plan.steps and not stop.is_set() and (first_bad_steps(lanes) < 0).any():
+            # The draw in progress at `step` and slots − 1 more: what the record has room for.
+            room = plan.burn_in + (plan.completed(step) + slots) * plan.thin
+            end = min(step + length, plan.steps, room)
+            try:
+                lanes, records = map(list, zip(*each(ahead, lanes, keys), strict=True))
+            except jax.errors.JaxRuntimeError:
+                if each is pool.map or not small:
+                    raise
+                small = False  # XLA could not make one kernel of this model after all
+                continue
+            each = pool.map
+            first_bad = first_bad_steps(lanes)
+            reached = end if (first_bad < 0).any() else int(first_bad.max())
+            fresh = plan.completed(reached) - plan.completed(step)
+            # Cut on the host: on the device, JAX would compile and keep a program for every length.
+            draws = {
+                n: np.concatenate([np.asarray(record[n])[:fresh] for record in records], axis=1) for n in records[0]
+            }
+            recorder.add(draws, lanes, reached, clock())
+            elapsed, began = time.perf_counter() - began, time.perf_counter()
+            speed = (end - step) / elapsed
+            length = max(1, min(8 * length, round(speed * CHUNK_SECONDS)))
+            step = reached
+            bar.update(step, plan.burn_in, speed, temperature(lanes))
+            recorder.look(lanes, step, clock())
+    if (first_bad_steps(lanes) >= 0).all():
         while recorder.count < plan.draws:
-            recorder.add(missing(carry, min(slots, plan.draws - recorder.count)), carry, step, clock())
-    return carry, step
+            recorder.add(missing(lanes, min(slots, plan.draws - recorder.count)), lanes, step, clock())
+    return lanes, step
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def temperature(lanes: Sequence[Carry]) -> float | None:
+    """The kinetic temperature now, of samplers that have one."""
+    if not hasattr(lanes[0].state, "kinetic_temperature"):
+        return None
+    return float(np.concatenate([lane.state.kinetic_temperature for lane in lanes]).mean())
 
 
 def warn_divergence(first_bad: np.ndarray, sampler: Any) -> None:

@@ -1,6 +1,6 @@
 """exp(−tS)v without exp(−tS), three ways behind one signature.
 
-    lanczos   a Krylov space of small fixed rank; a contraction at any rank, so too small a rank costs accuracy, never
+    lanczos   a Krylov space of few dimensions; a contraction at any number of them, so too few cost accuracy, never
               stability; comes with an a-posteriori error estimate
     taylor    Al-Mohy & Higham (2011): shift by the trace, scale, truncate the Taylor series (the paper's choice)
     dense     S formed and diagonalised; for small d and for tests
@@ -15,11 +15,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from isotherm.flows import decay_average
+from isotherm.tridiagonal import decay
 from isotherm.types import Matrix, Scalar, Vector
 
 Matvec = Callable[[Vector], Vector]
-Function = Callable[[Float[Array, " k"]], Float[Array, " k"]]
 
 # A space that is chosen by tolerance: the error allowed, as a fraction of what S's own sampling error does, and the
 # largest size.
@@ -40,33 +39,11 @@ class Operator(Protocol):
 
 
 class Krylov(NamedTuple):
-    """An orthonormal basis of span(v, Sv, S²v, …) and what S is on it; serves any number of functions of S.
+    """An orthonormal basis of span(v, Sv, S²v, …) and the tridiagonal T that S is on it, while it grows.
 
-    Where the space has fewer dimensions than room, the remaining basis vectors are zero.
+    q is the next basis vector, `residual` the β between it and the last. Where the space has fewer dimensions than
+    room, the remaining basis vectors are zero.
     """
-
-    norm: Scalar
-    basis: Float[Array, "k d"]
-    values: Float[Array, " k"]
-    vectors: Float[Array, "k k"]
-    residual: Scalar
-    size: Int[Array, ""] | int
-
-    def coefficients(self, function: Function) -> Float[Array, " k"]:
-        """Coordinates of function(S)v/‖v‖ in the basis."""
-        return self.vectors @ (function(self.values) * self.vectors[0])
-
-    def apply(self, function: Function) -> Vector:
-        """function(S)v."""
-        return self.norm * (self.coefficients(function) @ self.basis)
-
-    def form(self, function: Function) -> Scalar:
-        """v·function(S)v."""
-        return self.norm**2 * self.coefficients(function)[0]
-
-
-class Growing(NamedTuple):
-    """A Krylov space while it grows: q is the next basis vector, `residual` the β between it and the last."""
 
     basis: Float[Array, "k d"]
     alphas: Float[Array, " k"]
@@ -78,21 +55,21 @@ class Growing(NamedTuple):
     size: Int[Array, ""] | int
 
     @staticmethod
-    def seed(v: Vector, rank: int) -> tuple[Scalar, "Growing"]:
+    def seed(v: Vector, rank: int) -> tuple[Scalar, "Krylov"]:
         """‖v‖ and the empty space whose first vector is v/‖v‖."""
         norm = jnp.sqrt(v @ v)
         q = v / jnp.where(norm > 0, norm, 1)
         room, zero = jnp.zeros((min(rank, v.size),), v.dtype), jnp.zeros((), v.dtype)
-        return norm, Growing(jnp.zeros((room.size, v.size), v.dtype), room, room, jnp.zeros_like(v), q, zero, zero, 0)
+        return norm, Krylov(jnp.zeros((room.size, v.size), v.dtype), room, room, jnp.zeros_like(v), q, zero, zero, 0)
 
-    def grown(self, matvec: Matvec) -> "Growing":
+    def grown(self, matvec: Matvec) -> "Krylov":
         """One step of Lanczos, one product with S.
 
         The three-term recurrence leaves of the new vector, along all earlier ones, what rounding put there; one pass of
         Gram–Schmidt then takes that out, however short the new vector is.
         """
         j, q, eps = self.size, self.q, jnp.finfo(self.q.dtype).eps
-        basis = self.basis.at[j].set(q)
+        basis = put(self.basis, j, q)
         w = matvec(q) - self.residual * self.last
         alpha = q @ w
         w = w - alpha * q
@@ -102,22 +79,36 @@ class Growing(NamedTuple):
         alive = square > (10 * eps) ** 2 * scale
         beta = jnp.where(alive, jnp.sqrt(square), 0)
         following = jnp.where(alive, w / jnp.where(alive, beta, 1), 0)
-        alphas, betas = self.alphas.at[j].set(alpha), self.betas.at[j].set(self.residual)
-        return Growing(basis, alphas, betas, q, following, beta, scale, j + 1)
+        alphas, betas = put(self.alphas, j, alpha), put(self.betas, j, self.residual)
+        return Krylov(basis, alphas, betas, q, following, beta, scale, j + 1)
 
-    def solved(self, norm: Scalar) -> Krylov:
+    def ritz(self) -> Float[Array, " k"]:
+        """T's eigenvalues, ascending."""
         off = self.betas[1:]
-        values, vectors = jnp.linalg.eigh(jnp.diag(self.alphas) + jnp.diag(off, 1) + jnp.diag(off, -1))
-        # S has no negative eigenvalue; rounding may make one, and e^(+t·rounding) would grow where t‖S‖ is large.
-        return Krylov(norm, self.basis, jnp.maximum(values, 0), vectors, self.residual, self.size)
+        return jnp.linalg.eigvalsh(jnp.diag(self.alphas) + jnp.diag(off, 1) + jnp.diag(off, -1))
+
+    def closed(self) -> "Krylov":
+        """With q as its last vector, without the product that would give q's α and the β after it.
+
+        They are guessed, the one as 2β and the other as β: the coefficients of a spectrum that fills an interval from 0
+        tend to one β and α = 2β. A wrong guess costs as much as the β after it would, so the space is nearly as good as
+        one with a further product (Saad 1992 has 0 for both).
+        """
+        j, beta = self.size, self.residual
+        alphas, betas = put(self.alphas, j, 2 * beta), put(self.betas, j, beta)
+        return self._replace(basis=put(self.basis, j, self.q), alphas=alphas, betas=betas, size=j + 1)
 
 
-def krylov(matvec: Matvec, v: Vector, rank: int) -> Krylov:
-    """The Krylov space of `rank` dimensions, by Lanczos with full re-orthogonalisation."""
-    norm, space = Growing.seed(v, rank)
+def put(array: Array, index: Any, value: Array) -> Array:
+    return jax.lax.dynamic_update_index_in_dim(array, value, index, 0)
+
+
+def krylov(matvec: Matvec, v: Vector, rank: int) -> tuple[Scalar, Krylov]:
+    """‖v‖ and the space of `rank` dimensions, by Lanczos with full re-orthogonalisation."""
+    norm, space = Krylov.seed(v, rank)
     for _ in range(space.alphas.size):
         space = space.grown(matvec)
-    return space.solved(norm)
+    return norm, space
 
 
 class Bound(NamedTuple):
@@ -132,7 +123,7 @@ class Bound(NamedTuple):
     determinant: Scalar
     before: Scalar
 
-    def tightened(self, space: Growing, t: Scalar, m: int) -> "Bound":
+    def tightened(self, space: Krylov, t: Scalar, m: int) -> "Bound":
         """The bound once the space has grown; its determinant by the recurrence of a tridiagonal one."""
         alpha, beta = space.alphas[space.size - 1], space.betas[space.size - 1]
         determinant = (1 + t * alpha / m) * self.determinant - (t * beta / m) ** 2 * self.before
@@ -143,40 +134,41 @@ class Bound(NamedTuple):
         return self.product > tolerance * self.determinant
 
 
-def sufficient(matvec: Matvec, t: Scalar, v: Vector, tolerance: float, most: int) -> Krylov:
-    """The smallest Krylov space, up to `most` dimensions, in which exp(−tS)v is right to `tolerance` of its change.
+def sufficient(matvec: Matvec, t: Scalar, v: Vector, tolerance: float, most: int) -> tuple[Scalar, Krylov]:
+    """‖v‖ and the smallest space, closed, of at most `most` < d dimensions in which exp(−tS)v is right to `tolerance`
+    of its change, as far as can be told with a guessed β. The guess is trusted from two products on: one alone has
+    hardly met the largest eigenvalues.
 
     The change is taken as min(1, t‖Sv‖/‖v‖) ‖v‖.
     """
-    norm, space = Growing.seed(v, most)
+    norm, space = Krylov.seed(v, most)
     one, zero = jnp.ones((), v.dtype), jnp.zeros((), v.dtype)
 
-    def more(loop: tuple[Growing, Bound]) -> tuple[Growing, Bound]:
+    def more(loop: tuple[Krylov, Bound]) -> tuple[Krylov, Bound]:
         space, bound = loop
         space = space.grown(matvec)
         return space, bound.tightened(space, t, most + 1)
 
-    first, bound = more((space, Bound(one, one, zero)))
-    allowed = tolerance * jnp.minimum(1, t * jnp.sqrt(first.scale))
-
-    def lacking(loop: tuple[Growing, Bound]) -> Any:
+    def lacking(loop: tuple[Krylov, Bound]) -> Any:
         space, bound = loop
-        return (space.size < space.alphas.size) & bound.exceeds(allowed)
+        change = t * jnp.sqrt(space.alphas[0] ** 2 + space.betas[1] ** 2)
+        short = bound.tightened(space.closed(), t, most + 1).exceeds(tolerance * jnp.minimum(1, change))
+        return (space.size < 2) | ((space.size < most - 1) & short)
 
-    first = first._replace(size=jnp.ones((), jnp.int32))
-    return jax.lax.while_loop(lacking, more, (first, bound))[0].solved(norm)
+    space = space._replace(size=jnp.zeros((), jnp.int32))
+    return norm, jax.lax.while_loop(lacking, more, (space, Bound(one, one, zero)))[0].closed()
 
 
 def lanczos(covariance: Operator, t: Scalar, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
     """Our own rather than matfree's, because matfree 0.6.3 returns NaN in float32 where v = 0, where S = 0 and where S
     has rank 1 and ‖tS‖ = 1e8, and takes 1.27 times as long at rank 6, 1.05 times at rank 8 (benchmarks/lanczos.py)."""
-    if rank is None:
-        space = sufficient(covariance.matvec, t, v, FRACTION * covariance.sampling_error, MOST)
+    if rank is None and v.size > MOST:
+        norm, space = sufficient(covariance.matvec, t, v, FRACTION * covariance.sampling_error, MOST)
     else:
-        space = krylov(covariance.matvec, v, rank)
+        norm, space = krylov(covariance.matvec, v, MOST if rank is None else rank)
+    found = decay(t * space.alphas, t * space.betas)
     # Saad's estimate: the first term of the error, β_k t |e_kᵀ φ(tT) e_1|.
-    last = space.coefficients(lambda s: decay_average(t * s))[space.size - 1]
-    return space.apply(lambda s: jnp.exp(-t * s)), space.residual * t * jnp.abs(last)
+    return norm * (found.end @ space.basis), space.residual * t * jnp.abs(found.average[space.size - 1])
 
 
 def dense(covariance: Operator, t: Scalar, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
@@ -189,8 +181,9 @@ def taylor(covariance: Operator, t: Scalar, v: Vector, rank: int | None) -> tupl
     shift = covariance.trace() / v.size
     # For symmetric matrices every α_p of Al-Mohy & Higham is the 2-norm. In practice the extreme Ritz values, moved
     # out by the residual, bound the spectrum (Zhou & Li 2011).
-    space = krylov(covariance.matvec, v, 16)
-    top, bottom = space.values[-1] + space.residual, jnp.maximum(space.values[0] - space.residual, 0)
+    space = krylov(covariance.matvec, v, 16)[1]
+    ritz = space.ritz()
+    top, bottom = ritz[-1] + space.residual, jnp.maximum(ritz[0] - space.residual, 0)
     norm = jnp.abs(t) * jnp.maximum(top - shift, shift - bottom)
     degrees, thetas = (jnp.asarray(column, v.dtype) for column in THETA[jnp.finfo(v.dtype).bits])
     stages = jnp.maximum(jnp.ceil(norm / thetas), 1)

@@ -7,13 +7,16 @@ A sampler that remembers batches renews its memory before some of the steps, wit
 one such step to the next, so that the steps between carry the memory along and never copy it.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
+from isotherm import kernel
 from isotherm.batches import Batches
 from isotherm.posterior import Noisy, Posterior
 from isotherm.samplers.base import Renewing
@@ -39,11 +42,16 @@ class Moments(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """All that a run is made of between two steps, each with the chain as leading axis."""
+    """All that some chains of a run are made of between two steps, each with the chain as leading axis."""
 
     state: Any
     moments: Moments
     first_bad_step: Int[Array, " chains"]
+
+
+def joined(lanes: Sequence[Carry]) -> Carry:
+    """The chains of all lanes: a copy on the host, since the next step reuses the memory of the last."""
+    return jax.tree.map(lambda *parts: np.concatenate(parts), *lanes)
 
 
 class Plan(NamedTuple):
@@ -69,6 +77,8 @@ START = 2**31  # what a chain's key is folded with before its first step, and fo
 def start(
     sampler: Any, data: Any, starts: Any, keys: Any, posterior: Posterior, unravel: Any, batches: Batches
 ) -> Carry:
+    """Where chains begin."""
+
     def one(key: RandomKey, position: Any) -> Any:
         noisy, init_key = _noisy(jax.random.fold_in(key, START), position, data, posterior, unravel, batches)
         return sampler.init(init_key, position, noisy)
@@ -78,7 +88,7 @@ def start(
     return Carry(over_chains(one)(keys, starts), Moments(zeros, zeros, zeros), unbroken)
 
 
-@partial(jax.jit, static_argnames=("posterior", "unravel", "batches", "slots"), donate_argnames=("carry",))
+@partial(jax.jit, static_argnames=("posterior", "unravel", "batches", "slots", "small"), donate_argnames=("carry",))
 def advance(
     sampler: Any,
     carry: Carry,
@@ -90,8 +100,12 @@ def advance(
     unravel: Any,
     batches: Batches,
     slots: int,
+    small: bool = False,
 ) -> tuple[Carry, dict[str, Array]]:
-    """Steps span[0] up to span[1]. The k-th slot of the record is the k-th draw that these steps touch."""
+    """Steps span[0] up to span[1]. The k-th slot of the record is the k-th draw that these steps touch.
+
+    `small` makes one kernel of the steps, if they are of such operations that XLA can.
+    """
     first, last = span
     first_draw = jnp.maximum(0, first - plan.burn_in) // plan.thin
 
@@ -123,11 +137,15 @@ def advance(
         step, carry, record = loop
         state = over_chains(lambda key, state: renewed(key, state, step))(keys, carry.state)
         after = step + jnp.minimum(last - step, sampler.until_due(step, state.position.shape[1]))
-        return after, *jax.lax.fori_loop(step, after, body, (carry._replace(state=state), record))
+        return after, *steps(step, after, (carry._replace(state=state), record))
+
+    def steps(first: Any, last: Any, loop: tuple) -> tuple:
+        through = partial(jax.lax.fori_loop, first, last, body)
+        return kernel.as_one(through, loop) if small else through(loop)
 
     record = {name: jnp.zeros((slots, *v.shape), v.dtype) for name, v in observed(carry.state).items()}
     if not isinstance(sampler, Renewing):
-        return jax.lax.fori_loop(first, last, body, (carry, record))
+        return steps(first, last, (carry, record))
     return jax.lax.while_loop(lambda loop: loop[0] < last, stretch, (first, carry, record))[1:]
 
 

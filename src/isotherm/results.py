@@ -1,12 +1,13 @@
 """What a run returns: an `xarray.DataTree` in ArviZ's schema, labelled, with attributes saying how it was made."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from isotherm import loop
 from isotherm.problem import variable_names
 from isotherm.types import Params, Vector
 from isotherm.version import __version__
@@ -18,19 +19,19 @@ class Memory:
     def __init__(self, label: Callable[..., Any], none: dict[str, np.ndarray]) -> None:
         self.label, self.parts = label, [none]
 
-    def add(self, draws: dict[str, np.ndarray], carry: Any, step: int, seconds: float) -> None:
+    def add(self, draws: dict[str, np.ndarray], lanes: Sequence[Any], step: int, seconds: float) -> None:
         self.parts.append(draws)
 
     @property
     def count(self) -> int:
         return sum(len(part["position"]) for part in self.parts)
 
-    def look(self, carry: Any, step: int, seconds: float) -> None:
+    def look(self, lanes: Sequence[Any], step: int, seconds: float) -> None:
         """Nothing to do between chunks."""
 
-    def finish(self, carry: Any, step: int, seconds: float) -> Any:
+    def finish(self, lanes: Sequence[Any], step: int, seconds: float) -> Any:
         whole = {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
-        return self.label(whole, 0, carry, step, seconds)
+        return self.label(whole, 0, loop.joined(lanes), step, seconds)
 
 
 def tree(

@@ -1,13 +1,14 @@
 """What a run does with its draws when it has a store: hands them to a thread that writes, and forgets them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
+from isotherm import loop
 from isotherm.store import arrays, checkpoint
 from isotherm.store.checkpoint import Checkpoint
 from isotherm.store.files import StoreError
@@ -56,39 +57,39 @@ class Recorder:
         self.last, self.cost = time.monotonic(), 0.0
         self.writer = Writer()
 
-    def add(self, draws: Draws, carry: Any, step: int, seconds: float) -> None:
+    def add(self, draws: Draws, lanes: Sequence[Any], step: int, seconds: float) -> None:
         """Draws that are complete; whole chunks of them go to disk."""
         self.tail.append(draws)
         if sum(map(length, self.tail)) >= self.chunk:
-            small, joined = on_host(carry._replace(state=None)), join(self.tail)
-            while length(joined) >= self.chunk:
-                block, joined = cut(joined, self.chunk)
+            small, rest = loop.joined([lane._replace(state=None) for lane in lanes]), join(self.tail)
+            while length(rest) >= self.chunk:
+                block, rest = cut(rest, self.chunk)
                 self.put(partial(self.write_chunk, block, self.full, small, step, seconds))
                 self.full += 1
-            self.tail = [joined]
+            self.tail = [rest]
 
     @property
     def count(self) -> int:
         """The draws so far."""
         return self.full * self.chunk + sum(map(length, self.tail))
 
-    def look(self, carry: Any, step: int, seconds: float) -> None:
+    def look(self, lanes: Sequence[Any], step: int, seconds: float) -> None:
         """A checkpoint, if it is time for one."""
         if time.monotonic() - self.last >= max(EVERY, self.cost / SHARE):
-            self.checkpoint(carry, step, seconds)
+            self.checkpoint(lanes, step, seconds)
 
-    def checkpoint(self, carry: Any, step: int, seconds: float) -> None:
+    def checkpoint(self, lanes: Sequence[Any], step: int, seconds: float) -> None:
         began = time.monotonic()
-        joined = join(self.tail)
-        self.tail = [joined]
-        self.put(partial(self.write_checkpoint, on_host(carry), joined, self.full, self.serial, step, seconds))
+        tail = join(self.tail)
+        self.tail = [tail]
+        self.put(partial(self.write_checkpoint, loop.joined(lanes), tail, self.full, self.serial, step, seconds))
         self.serial += 1
         self.last = time.monotonic()
         self.cost = self.last - began
 
-    def finish(self, carry: Any, step: int, seconds: float) -> Any:
+    def finish(self, lanes: Sequence[Any], step: int, seconds: float) -> Any:
         """A last checkpoint; the results, to be read from disk when looked at."""
-        self.checkpoint(carry, step, seconds)
+        self.checkpoint(lanes, step, seconds)
         self.close()
         self.writer.check()
         return arrays.opened(self.folder.path)
@@ -127,11 +128,6 @@ class Recorder:
 def chunk_of(positions: Any) -> int:
     """How many draws a chunk holds, of positions with these chains and parameters."""
     return int(max(1, min(CHUNK_DRAWS, CHUNK_BYTES // positions.nbytes)))
-
-
-def on_host(tree: Any) -> Any:
-    """A copy that the next step, which reuses the memory of the last, cannot touch."""
-    return jax.tree.map(np.array, tree)
 
 
 def names(tree: Any) -> list[tuple[str, Any]]:
