@@ -5,8 +5,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from isotherm import driver, loop, threefry
+from isotherm import lanes, loop, threefry
 from isotherm.batches import Batches
 from isotherm.problem import problem
 from problems import Case
@@ -34,15 +35,15 @@ def compiled(case: Case, sampler: Any, steps: int = 1) -> Any:
 
 
 def _advance(case: Case, sampler: Any, steps: int, chains: int) -> tuple[Any, tuple]:
-    what = problem(case.posterior, case.data, case.init, chains, jax.random.key(0))
+    what = problem(case.posterior, case.data, case.init, chains, 0)
     batches = Batches(case.population, case.batch_size)
-    keys = jax.random.split(threefry.key(1), chains)
+    some = loop.Chains(np.uint32(1), np.arange(chains, dtype=np.uint32))
     static = (what.posterior, what.unravel, batches)
-    carry = loop.start(sampler, what.data, what.starts, keys, *static)
-    slots = max(2, min(driver.RECORD_BYTES // what.starts.nbytes, 8192))
+    carry = loop.start(sampler, what.data, what.starts, some, *static)
+    slots = max(2, min(lanes.RECORD_BYTES // what.starts.nbytes, 8192))
     plan = loop.Plan(10**8, 0, 10)
-    small = case.batch_size * case.d <= driver.SMALL
-    return loop.advance, (sampler, carry, what.data, keys, plan, (0, steps), *static, slots, small)
+    small = case.batch_size * case.d <= lanes.SMALL
+    return loop.advance, (sampler, carry, what.data, some, plan, (0, steps), *static, slots, small)
 
 
 def bare(case: Case, steps: int) -> Run:

@@ -14,7 +14,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import isotherm
-from isotherm import driver
+from isotherm import driver, lanes, loop
 
 RNG = np.random.default_rng(0)
 DATA = {"x": RNG.standard_normal((200, 3)).astype(np.float32), "y": RNG.standard_normal(200).astype(np.float32)}
@@ -93,17 +93,15 @@ def test_chains_differ_and_one_alone_is_the_first_of_many():
 @pytest.mark.usefixtures("float64")
 def test_every_chain_equals_itself_run_alone():
     """In double precision, each of three chains against its own key alone, to 1e-10."""
-    what = driver.problem(
-        POSTERIOR, jax.tree.map(np.float64, DATA), jax.tree.map(np.float64, INIT), 3, jax.random.key(9)
-    )
+    what = driver.problem(POSTERIOR, jax.tree.map(np.float64, DATA), jax.tree.map(np.float64, INIT), 3, 9)
     batches = driver.Batches(200, 20)
-    keys = jax.random.split(jax.random.key(1), 3)
     sampler, plan = isotherm.mccadl(0.02), driver.Plan(100, 0, 1)
 
     def run(which):
         common = (what.posterior, what.unravel, batches)
-        carry = driver.start(sampler, what.data, what.starts[which], keys[which], *common)
-        return driver.advance(sampler, carry, what.data, keys[which], plan, (0, 100), *common, 100)[1]["position"]
+        chains = loop.Chains(np.uint32(1), np.arange(3, dtype=np.uint32)[which])
+        carry = loop.start(sampler, what.data, what.starts[which], chains, *common)
+        return loop.advance(sampler, carry, what.data, chains, plan, (0, 100), *common, 100)[1]["position"]
 
     together = run(slice(None))
     for chain in range(3):
@@ -114,7 +112,7 @@ def test_every_chain_equals_itself_run_alone():
 def test_chunk_length_changes_nothing(monkeypatch, seconds):
     expected = sample()
     monkeypatch.setattr(driver, "CHUNK_SECONDS", seconds)
-    monkeypatch.setattr(driver, "RECORD_BYTES", 200 if seconds else 0)
+    monkeypatch.setattr(lanes, "RECORD_BYTES", 200 if seconds else 0)
     assert_same_run(sample(), expected)
 
 
@@ -181,10 +179,16 @@ def test_all_chains_diverged():
 
 
 def test_a_second_call_compiles_nothing():
-    sample()
-    before = driver.advance._cache_size()
-    sample(isotherm.mccadl(0.01, 3.0), seed=1, steps=400)
-    assert driver.advance._cache_size() == before
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: compiled.append(event) if event.endswith("backend_compile_duration") else None
+    )
+    sample(isotherm.mccadl(0.011, scheme="BAODCDOAB", rank=3))
+    assert compiled
+    compiled.clear()
+    sample(isotherm.mccadl(0.01, 3.0, rank=3), seed=1, steps=400)
+    jax.monitoring.clear_event_listeners()
+    assert not compiled
 
 
 def test_a_sampler_that_needs_more_than_it_gets():

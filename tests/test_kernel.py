@@ -1,12 +1,15 @@
 """What becomes one kernel, that it computes the same, and that everything else is left as it was."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import isotherm
-from isotherm import driver, kernel, threefry
+from isotherm import kernel, lanes, threefry
 
 pytestmark = pytest.mark.skipif(jax.default_backend() != "cpu", reason="kernels are made one on a CPU only")
 
@@ -147,7 +150,7 @@ def plain(theta, example):
 def test_a_run_is_the_same_with_and_without(monkeypatch):
     """40 steps, each of which may round otherwise."""
     one = sampled(plain)
-    monkeypatch.setattr(driver, "SMALL", 0)
+    monkeypatch.setattr(lanes, "SMALL", 0)
     np.testing.assert_allclose(sampled(plain), one, rtol=1e-4, atol=1e-5)
 
 
@@ -161,3 +164,55 @@ def test_a_model_of_which_no_kernel_can_be_made_after_all_still_runs(monkeypatch
     monkeypatch.setattr(kernel, "KNOWN", kernel.KNOWN | {"sort"})
     jax.clear_caches()
     np.testing.assert_allclose(sampled(sorting), expected, rtol=1e-6)
+
+
+ODD = """
+import jax, jax.numpy as jnp, numpy as np
+import isotherm
+
+rng = np.random.default_rng(0)
+x = rng.standard_normal((20, 3)).astype(np.float32)
+columns = {
+    "x": x, "same": x, "unused": x, "bool": x[:, 0] > 0, "byte": np.arange(20, dtype=np.uint8),
+    "half": x.astype(np.float16), "none": np.zeros((20, 0), np.float32), "wide": np.zeros((20, 2, 3, 4), np.float32),
+}
+constant = np.arange(3.0, dtype=np.float32)
+models = {
+    "plain": lambda p, e: -((p - e["x"]) ** 2).sum(),
+    "constant": lambda p, e: -((p - e["x"] * constant) ** 2).sum(),
+    "only a constant": lambda p, e: -((p - constant) ** 2).sum(),
+    "nothing of the data": lambda p, e: -p @ p,
+    "nothing at all": lambda p, e: jnp.zeros(()),
+    "simplified away": lambda p, e: -p @ p + jnp.where(False, e["x"].sum(), 0.0) + (e["byte"] * 0).astype(jnp.float32),
+    "the same twice": lambda p, e: -((p - e["x"]) ** 2 + (p - e["same"]) ** 2).sum(),
+    "kinds": lambda p, e: -(p * jnp.where(e["bool"], e["half"].astype(p.dtype), e["byte"].astype(p.dtype))).sum(),
+    "shapes": lambda p, e: -((p[:, None] + e["wide"].sum(axis=0)) ** 2).sum(),
+    "linear": lambda p, e: p.sum() * e["x"][0],
+    "infinite": lambda p, e: jnp.inf * p.sum(),
+}
+for name, log_likelihood in models.items():
+    for data in (columns, {key: columns[key] for key in columns if key != "none"}):
+        for sampler in (isotherm.sgld(1e-3), isotherm.sgnht(1e-3), isotherm.mccadl(1e-3), isotherm.eccadl(1e-3)):
+            isotherm.sample(
+                isotherm.Posterior(log_likelihood, lambda p: -0.5 * p @ p), sampler, data, np.zeros(3, np.float32),
+                batch_size=5, steps=20, chains=2, progress=False,
+            )
+print("all done")
+"""
+
+
+@pytest.mark.long
+def test_no_odd_model_makes_xla_abort():
+    """In a process of its own, since that is what an abort would end: arguments without a use, constants, and so on."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", ODD], capture_output=True, text=True, check=False)
+    assert done.stdout.endswith("all done\n"), done.stderr[-2000:]
+
+
+def test_an_argument_without_a_use_is_no_harm():
+    """The shortest of those: a column that the model does not look at."""
+    data = {"x": X, "unused": X}
+    posterior = isotherm.Posterior(plain, lambda theta: -0.5 * theta @ theta)
+    settings = {"batch_size": 10, "steps": 10, "thin": 1, "chains": 1, "progress": False}
+    with_it = isotherm.sample(posterior, isotherm.sgnht(0.01), data, jnp.zeros(7), **settings)
+    without = isotherm.sample(posterior, isotherm.sgnht(0.01), {"x": X}, jnp.zeros(7), **settings)
+    np.testing.assert_array_equal(with_it.posterior.theta.values, without.posterior.theta.values)

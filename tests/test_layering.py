@@ -8,8 +8,8 @@ import isotherm
 SRC = Path(isotherm.__file__).parent
 WALK = [
     "version", "types", "threefry", "kernel", "arguments", "datasets", "batches", "posterior", "problem", "flows",
-    "tridiagonal", "expm", "splitting", "covariance", "samplers", "loop", "store", "results", "progress", "driver",
-    "stepsize", "diagnostics", "models", "estimators", "plots", "report", "experiments", "cli",
+    "tridiagonal", "expm", "splitting", "covariance", "samplers", "loop", "store", "results", "progress", "lanes",
+    "driver",    "stepsize", "diagnostics", "models", "estimators", "plots", "report", "experiments", "cli",
 ]  # fmt: skip
 
 

@@ -29,8 +29,8 @@ def _nothing_is_compiled(monkeypatch):
     def compiled(*_, **__):
         raise AssertionError("work was begun")
 
-    monkeypatch.setattr("isotherm.driver.start", compiled)
-    monkeypatch.setattr("isotherm.driver.advance", compiled)
+    monkeypatch.setattr("isotherm.lanes.start", compiled)
+    monkeypatch.setattr("isotherm.lanes.advance", compiled)
 
 
 def sample(posterior=POSTERIOR, sampler=None, data=DATA, init=ZEROS, **settings):

@@ -2,27 +2,22 @@
 
 Time is spent in one compiled loop a chunk; between chunks the host draws the progress bar, hands draws and state to a
 recorder and looks for divergence. Where the chunks end changes nothing (`loop.py`), so it can go by the clock.
-
-Chains that one program advances together are a lane. On a CPU each chain has its own, and as many run at a time as
-there are cores, so that a batch stays in its core's cache. Elsewhere one lane holds them all.
 """
 
 import os
 import time
 import warnings
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from isotherm import arguments, results, threefry
+from isotherm import arguments, results
 from isotherm import store as stores
 from isotherm.batches import Batches
-from isotherm.loop import Carry, Plan, advance, observed, start
+from isotherm.lanes import Lanes
+from isotherm.loop import Carry, Plan
 from isotherm.posterior import Posterior
 from isotherm.problem import problem
 from isotherm.progress import Bar, Stop, interruptible
@@ -32,8 +27,6 @@ from isotherm.types import Batch, Params
 
 CHUNK_SECONDS = 0.25  # how often the host looks in
 MOST_STEPS = 2**31 - 1  # steps are counted in 32 bits
-RECORD_BYTES = 2**22  # what a chunk may record on the device
-SMALL = 2**19  # n·d up to which a step is faster as one kernel than shared among two cores (benchmarks/kernel.py)
 
 
 def sample(
@@ -83,22 +76,21 @@ def sample(
     check_sampler(sampler)
     chains = arguments.integer("chains", chains, 1, 2**16)
     seed = arguments.integer("seed", seed, 0, 2**32 - 1)
-    what = problem(posterior, data, init, chains, jax.random.fold_in(jax.random.key(seed), 2**31))
+    what = problem(posterior, data, init, chains, seed)
     batches = Batches(what.population, batch_size, bool(replace))
     plan = make_plan(steps, passes, burn_in, thin, batches)
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name must be a string, got {name!r}")
     parts = Parts(sampler, what, batches, chains, seed, name)
     if store is None:
-        lanes = started(parts, lanes_of(parts))
-        return finished(parts, plan, lanes, 0, 0.0, results.Memory(label(parts, plan), missing(lanes)), progress)
-    with closing(Folder(store, new=True)) as folder:
-        lanes = started(parts, lanes_of(parts))
+        with closing(Lanes(parts)) as lanes:
+            return finished(lanes, plan, 0, 0.0, results.Memory(label(parts, plan), lanes.missing()), progress)
+    with closing(Folder(store, new=True)) as folder, closing(Lanes(parts)) as lanes:
         header, arrays = stores.described(parts, plan._asdict())
         header["chunk"] = stores.chunk_of(what.starts)
-        with closing(Recorder(folder, label(parts, plan), header, arrays, missing(lanes))) as recorder:
+        with closing(Recorder(folder, label(parts, plan), header, arrays, lanes.missing())) as recorder:
             recorder.checkpoint(lanes, 0, 0.0)
-            return finished(parts, plan, lanes, 0, 0.0, recorder, progress)
+            return finished(lanes, plan, 0, 0.0, recorder, progress)
 
 
 def resume(
@@ -132,13 +124,12 @@ def resume(
         parts = stores.rebuilt(saved, posterior, data, sampler, init)
         plan = Plan(**saved.header["plan"])
         plan = plan._replace(steps=arguments.integer("steps", plan.steps + more, 1, MOST_STEPS))
-        lanes = stored(parts, saved)
         header, arrays = stores.again(saved, plan._asdict())
-        tail = missing(lanes, header["draws"] % header["chunk"])
-        tail = jax.tree.map(np.asarray, stores.filled(tail, saved, "tail."))
-        step, seconds = header["step"], header["seconds"]
-        with closing(Recorder(folder, label(parts, plan), header, arrays, tail, saved)) as recorder:
-            return finished(parts, plan, lanes, step, seconds, recorder, progress)
+        with closing(Lanes(parts, saved)) as lanes:
+            tail = stores.filled(lanes.missing(header["draws"] % header["chunk"]), saved, "tail.")
+            tail = jax.tree.map(np.asarray, tail)
+            with closing(Recorder(folder, label(parts, plan), header, arrays, tail, saved)) as recorder:
+                return finished(lanes, plan, header["step"], header["seconds"], recorder, progress)
 
 
 def check_sampler(sampler: Any) -> None:
@@ -146,17 +137,15 @@ def check_sampler(sampler: Any) -> None:
         raise TypeError(f"sampler must be a sampler such as isotherm.mccadl(step_size=1e-3), got {sampler!r}")
 
 
-def finished(
-    parts: Parts, plan: Plan, lanes: list[Carry], step: int, seconds: float, recorder: Any, progress: bool
-) -> Any:
+def finished(lanes: Lanes, plan: Plan, step: int, seconds: float, recorder: Any, progress: bool) -> Any:
     """Run from `step` to the end, or to where it is stopped; what the recorder makes of it."""
     with interruptible(isinstance(recorder, Recorder)) as stop, Bar(plan.steps, progress, step) as bar:
         clock = Clock(seconds)
         with one_lapack_thread():
-            lanes, step = run(parts, plan, lanes, step, recorder, stop, bar, clock)
+            step = run(lanes, plan, step, recorder, stop, bar, clock)
         found = recorder.finish(lanes, step, clock())
     stop.obey()
-    warn_divergence(first_bad_steps(lanes), parts.sampler)
+    warn_divergence(lanes.first_bad_steps, lanes.parts.sampler)
     return found
 
 
@@ -222,104 +211,29 @@ def make_plan(steps: int | None, passes: float | None, burn_in: float, thin: int
     return plan
 
 
-def lanes_of(parts: Parts) -> list[np.ndarray]:
-    """The numbers of the chains in each lane."""
-    return np.array_split(np.arange(parts.chains), parts.chains if jax.default_backend() == "cpu" else 1)
-
-
-def chain_keys(parts: Parts, chains: Sequence[np.ndarray]) -> list[Any]:
-    key = threefry.key(parts.seed)
-    fold = jax.jit(jax.vmap(lambda chain: jax.random.fold_in(key, chain)))
-    return [fold(lane) for lane in chains]
-
-
-def started(parts: Parts, chains: Sequence[np.ndarray]) -> list[Carry]:
-    """Where a run begins."""
-    what, starts = parts.what, np.asarray(parts.what.starts)
-    program = (what.posterior, what.unravel, parts.batches)
-    return [
-        start(parts.sampler, what.data, starts[lane], keys, *program)
-        for lane, keys in zip(chains, chain_keys(parts, chains), strict=True)
-    ]
-
-
-def stored(parts: Parts, saved: stores.Checkpoint) -> list[Carry]:
-    """Where a stored run goes on."""
-    shapes = jax.eval_shape(lambda: started(parts, [np.arange(parts.chains)])[0])
-    carry = jax.tree.map(np.asarray, stores.filled(shapes, saved, "carry."))
-    return [jax.tree.map(lambda x, lane=lane: jnp.asarray(x[lane]), carry) for lane in lanes_of(parts)]
-
-
-def missing(lanes: Sequence[Carry], draws: int = 0) -> Draws:
-    """So many draws that were not made: NaN, with the names and shapes of those that are."""
-    chains = len(first_bad_steps(lanes))
-    fields = observed(lanes[0].state).items()
-    return {name: np.full((draws, chains, *v.shape[1:]), np.nan, v.dtype) for name, v in fields}
-
-
-def first_bad_steps(lanes: Sequence[Carry]) -> np.ndarray:
-    return np.concatenate([lane.first_bad_step for lane in lanes])
-
-
-def run(
-    parts: Parts, plan: Plan, lanes: list[Carry], step: int, recorder: Any, stop: Stop, bar: Bar, clock: Clock
-) -> tuple[list[Carry], int]:
-    """Chunk after chunk, until the plan is done, a signal, or no chain is left."""
-    sampler, what, batches = parts.sampler, parts.what, parts.batches
-    keys = chain_keys(parts, lanes_of(parts))
-    slots = max(2, min(RECORD_BYTES // what.starts.nbytes, 8192))
-    small = batches.size * what.starts.shape[1] <= SMALL
+def run(lanes: Lanes, plan: Plan, step: int, recorder: Any, stop: Stop, bar: Bar, clock: Clock) -> int:
+    """Chunk after chunk, until the plan is done, a signal, or no chain is left; the step that was reached."""
     length, began = 4, time.perf_counter()
-
-    def ahead(lane: Carry, keys: Any) -> tuple[Carry, dict[str, Any]]:
-        span = (step, end)
-        program = (what.posterior, what.unravel, batches, slots, small)
-        return jax.block_until_ready(advance(sampler, lane, what.data, keys, plan, span, *program))
-
-    with ThreadPoolExecutor(min(len(lanes), cores())) as pool:
-        each: Any = map  # first one after the other, so that only one compiles
-        while step < plan.steps and not stop.is_set() and (first_bad_steps(lanes) < 0).any():
-            # The draw in progress at `step` and slots − 1 more: what the record has room for.
-            room = plan.burn_in + (plan.completed(step) + slots) * plan.thin
-            end = min(step + length, plan.steps, room)
-            try:
-                lanes, records = map(list, zip(*each(ahead, lanes, keys), strict=True))
-            except jax.errors.JaxRuntimeError:
-                if each is pool.map or not small:
-                    raise
-                small = False  # XLA could not make one kernel of this model after all
-                continue
-            each = pool.map
-            first_bad = first_bad_steps(lanes)
-            reached = end if (first_bad < 0).any() else int(first_bad.max())
-            fresh = plan.completed(reached) - plan.completed(step)
-            # Cut on the host: on the device, JAX would compile and keep a program for every length.
-            draws = {
-                n: np.concatenate([np.asarray(record[n])[:fresh] for record in records], axis=1) for n in records[0]
-            }
-            recorder.add(draws, lanes, reached, clock())
-            elapsed, began = time.perf_counter() - began, time.perf_counter()
-            speed = (end - step) / elapsed
-            length = max(1, min(8 * length, round(speed * CHUNK_SECONDS)))
-            step = reached
-            bar.update(step, plan.burn_in, speed, temperature(lanes))
-            recorder.look(lanes, step, clock())
-    if (first_bad_steps(lanes) >= 0).all():
+    while step < plan.steps and not stop.is_set() and (lanes.first_bad_steps < 0).any():
+        # The draw in progress at `step` and slots − 1 more: what the record has room for.
+        room = plan.burn_in + (plan.completed(step) + lanes.slots) * plan.thin
+        end = min(step + length, plan.steps, room)
+        record = lanes.advance(plan, step, end)
+        first_bad = lanes.first_bad_steps
+        reached = end if (first_bad < 0).any() else int(first_bad.max())
+        fresh = plan.completed(reached) - plan.completed(step)
+        # Cut on the host: on the device, JAX would compile and keep a program for every length.
+        recorder.add({name: np.array(values[:fresh]) for name, values in record.items()}, lanes, reached, clock())
+        elapsed, began = time.perf_counter() - began, time.perf_counter()
+        speed = (end - step) / elapsed
+        length = max(1, min(8 * length, round(speed * CHUNK_SECONDS)))
+        step = reached
+        bar.update(step, plan.burn_in, speed, lanes.temperature)
+        recorder.look(lanes, step, clock())
+    if (lanes.first_bad_steps >= 0).all():
         while recorder.count < plan.draws:
-            recorder.add(missing(lanes, min(slots, plan.draws - recorder.count)), lanes, step, clock())
-    return lanes, step
-
-
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def temperature(lanes: Sequence[Carry]) -> float | None:
-    """The kinetic temperature now, of samplers that have one."""
-    if not hasattr(lanes[0].state, "kinetic_temperature"):
-        return None
-    return float(np.concatenate([lane.state.kinetic_temperature for lane in lanes]).mean())
+            recorder.add(lanes.missing(min(lanes.slots, plan.draws - recorder.count)), lanes, step, clock())
+    return step
 
 
 def warn_divergence(first_bad: np.ndarray, sampler: Any) -> None:

@@ -7,16 +7,14 @@ A sampler that remembers batches renews its memory before some of the steps, wit
 one such step to the next, so that the steps between carry the memory along and never copy it.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int
 
-from isotherm import kernel
+from isotherm import kernel, threefry
 from isotherm.batches import Batches
 from isotherm.posterior import Noisy, Posterior
 from isotherm.samplers.base import Renewing
@@ -49,9 +47,15 @@ class Carry(NamedTuple):
     first_bad_step: Int[Array, " chains"]
 
 
-def joined(lanes: Sequence[Carry]) -> Carry:
-    """The chains of all lanes: a copy on the host, since the next step reuses the memory of the last."""
-    return jax.tree.map(lambda *parts: np.concatenate(parts), *lanes)
+class Chains(NamedTuple):
+    """Which chains of a run: its seed and their numbers."""
+
+    seed: Any
+    numbers: Any
+
+    def keys(self) -> RandomKey:
+        key = threefry.key(self.seed)
+        return jax.vmap(lambda number: jax.random.fold_in(key, number))(self.numbers)
 
 
 class Plan(NamedTuple):
@@ -75,7 +79,7 @@ START = 2**31  # what a chain's key is folded with before its first step, and fo
 
 @partial(jax.jit, static_argnames=("posterior", "unravel", "batches"))
 def start(
-    sampler: Any, data: Any, starts: Any, keys: Any, posterior: Posterior, unravel: Any, batches: Batches
+    sampler: Any, data: Any, starts: Any, chains: Chains, posterior: Posterior, unravel: Any, batches: Batches
 ) -> Carry:
     """Where chains begin."""
 
@@ -85,7 +89,7 @@ def start(
 
     zeros = jnp.zeros_like(starts)
     unbroken = jnp.full(starts.shape[:1], -1, jnp.int32)
-    return Carry(over_chains(one)(keys, starts), Moments(zeros, zeros, zeros), unbroken)
+    return Carry(over_chains(one)(chains.keys(), starts), Moments(zeros, zeros, zeros), unbroken)
 
 
 @partial(jax.jit, static_argnames=("posterior", "unravel", "batches", "slots", "small"), donate_argnames=("carry",))
@@ -93,7 +97,7 @@ def advance(
     sampler: Any,
     carry: Carry,
     data: Any,
-    keys: Any,
+    chains: Chains,
     plan: Plan,
     span: tuple,
     posterior: Posterior,
@@ -107,6 +111,7 @@ def advance(
     `small` makes one kernel of the steps, if they are of such operations that XLA can.
     """
     first, last = span
+    keys = chains.keys()
     first_draw = jnp.maximum(0, first - plan.burn_in) // plan.thin
 
     def one(key: RandomKey, state: Any, step: Any) -> Any:

@@ -7,36 +7,53 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from isotherm.posterior import Posterior
 from isotherm.types import Batch, Params, RandomKey, Vector
 
 
 class Problem(NamedTuple):
-    """The checked arguments, on the device: `starts` holds one flat position a chain."""
+    """The checked arguments; data on the device, `starts` with one flat position a chain."""
 
     posterior: Posterior
     data: Batch
     population: int
-    starts: Float[Array, "chains d"]
+    starts: Float[np.ndarray, "chains d"]
     unravel: Callable[[Vector], Params]
 
 
-def problem(posterior: Posterior, data: Batch, init: Params, chains: int, key: RandomKey) -> Problem:
+def problem(posterior: Posterior, data: Batch, init: Params, chains: int, seed: int) -> Problem:
     """Check everything that can be wrong with the three, in words, before anything is compiled."""
     if not isinstance(posterior, Posterior):
         raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
     population = check_data(data)
-    given = [drawn(init, k) for k in jax.random.split(key, chains)] if callable(init) else [init]
-    for params in given:
+    given = [init] * chains
+    if callable(init):
+        keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 2**31), chains)
+        given = [drawn(init, key) for key in keys]
+    for params in given if callable(init) else given[:1]:
         check_params(params)
     check_model(posterior, given[0], data)
-    flat = [ravel_pytree(jax.tree.map(jnp.asarray, params)) for params in given]
-    starts = jnp.stack([position for position, _ in flat])
-    if starts.shape[0] < chains:
-        starts = jnp.repeat(starts, chains, axis=0)
-    return Problem(posterior, jax.tree.map(jnp.asarray, data), population, starts, flat[0][1])
+    dtype, unravel = flattening(given[0])
+    starts = np.stack([flat(params, dtype) for params in given])
+    return Problem(posterior, jax.tree.map(jnp.asarray, data), population, starts, unravel)
+
+
+def flattening(params: Params) -> tuple[Any, Callable[[Vector], Params]]:
+    """The dtype of flat parameters, and the way back; nothing is computed, so nothing is compiled."""
+    found = []
+
+    def flat(params: Params) -> Vector:
+        position, unravel = ravel_pytree(params)
+        found.append(unravel)
+        return position
+
+    return jax.eval_shape(flat, jax.tree.map(jnp.asarray, params)).dtype, found[0]
+
+
+def flat(params: Params, dtype: Any) -> np.ndarray:
+    return np.concatenate([np.ravel(np.asarray(leaf)).astype(dtype) for leaf in jax.tree.leaves(params)])
 
 
 def drawn(init: Callable[[RandomKey], Params], key: RandomKey) -> Params:

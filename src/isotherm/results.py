@@ -1,13 +1,12 @@
 """What a run returns: an `xarray.DataTree` in ArviZ's schema, labelled, with attributes saying how it was made."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
-from isotherm import loop
 from isotherm.problem import variable_names
 from isotherm.types import Params, Vector
 from isotherm.version import __version__
@@ -17,21 +16,23 @@ class Memory:
     """Keeps a run's draws until it ends; `label` turns them into labelled results."""
 
     def __init__(self, label: Callable[..., Any], none: dict[str, np.ndarray]) -> None:
+        import arviz_base  # noqa: F401  # needed in the end, and now there is time: the loop is being compiled
+
         self.label, self.parts = label, [none]
 
-    def add(self, draws: dict[str, np.ndarray], lanes: Sequence[Any], step: int, seconds: float) -> None:
+    def add(self, draws: dict[str, np.ndarray], lanes: Any, step: int, seconds: float) -> None:
         self.parts.append(draws)
 
     @property
     def count(self) -> int:
         return sum(len(part["position"]) for part in self.parts)
 
-    def look(self, lanes: Sequence[Any], step: int, seconds: float) -> None:
+    def look(self, lanes: Any, step: int, seconds: float) -> None:
         """Nothing to do between chunks."""
 
-    def finish(self, lanes: Sequence[Any], step: int, seconds: float) -> Any:
+    def finish(self, lanes: Any, step: int, seconds: float) -> Any:
         whole = {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
-        return self.label(whole, 0, loop.joined(lanes), step, seconds)
+        return self.label(whole, 0, lanes.joined(state=False), step, seconds)
 
 
 def tree(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.driver import observed
+from isotherm.loop import observed
 
 BUILDERS = {
     "eccadl": isotherm.eccadl,

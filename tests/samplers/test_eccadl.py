@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm import loop, threefry
+from isotherm import loop
 from isotherm.batches import Batches
 from isotherm.models import MLP
 from isotherm.problem import problem
@@ -93,14 +93,15 @@ def test_memory_of_low_rank_is_the_basis_and_a_few_copies(rank):
         data,
         model.init(jax.random.key(0)),
         1,
-        jax.random.key(0),
+        0,
     )
-    size, batches, keys = what.starts.size, Batches(100, 10), jax.random.split(threefry.key(1), 1)
+    size, batches = what.starts.size, Batches(100, 10)
+    chains = loop.Chains(np.uint32(1), np.arange(1, dtype=np.uint32))
     assert size > 100_000
     sampler, static = isotherm.eccadl(1e-3, rank=rank), (what.posterior, what.unravel, batches)
-    carry = jax.eval_shape(lambda: loop.start(sampler, what.data, what.starts, keys, *static))
+    carry = jax.eval_shape(lambda: loop.start(sampler, what.data, what.starts, chains, *static))
     slots, plan = 2, loop.Plan(100, 0, 10)
-    lowered = loop.advance.lower(sampler, carry, what.data, keys, plan, (0, 10), *static, slots)
+    lowered = loop.advance.lower(sampler, carry, what.data, chains, plan, (0, 10), *static, slots)
     use = lowered.compile().memory_analysis()
     copies = (use.temp_size_in_bytes + use.output_size_in_bytes) / (4 * size) - slots
     assert rank + 5 < copies <= rank + 15

@@ -76,7 +76,7 @@ def rebuilt(saved: Checkpoint, posterior: Posterior, data: Batch, sampler: Any, 
     except (ValueError, TypeError, KeyError, StopIteration, RecursionError) as error:
         raise ValueError(f"{where} cannot be resumed as it is: {error}") from error
     refuse(where, "a sampler", description.other_sampler(header["sampler"], arrays, sampler, header["plan"]["steps"]))
-    what = problem(posterior, data, init, header["chains"], jax.random.key(0))
+    what = problem(posterior, data, init, header["chains"], header["seed"])
     refuse(where, "data", description.other_data(header["data"], what.data))
     refuse(where, "parameters", other_layout(header["layout"], description.layout(what.unravel, what.starts)))
     refuse(where, "a posterior", description.other_model(header["model"], what))

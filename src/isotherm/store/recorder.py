@@ -1,14 +1,13 @@
 """What a run does with its draws when it has a store: hands them to a thread that writes, and forgets them."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from isotherm import loop
 from isotherm.store import arrays, checkpoint
 from isotherm.store.checkpoint import Checkpoint
 from isotherm.store.files import StoreError
@@ -57,11 +56,11 @@ class Recorder:
         self.last, self.cost = time.monotonic(), 0.0
         self.writer = Writer()
 
-    def add(self, draws: Draws, lanes: Sequence[Any], step: int, seconds: float) -> None:
+    def add(self, draws: Draws, lanes: Any, step: int, seconds: float) -> None:
         """Draws that are complete; whole chunks of them go to disk."""
         self.tail.append(draws)
         if sum(map(length, self.tail)) >= self.chunk:
-            small, rest = loop.joined([lane._replace(state=None) for lane in lanes]), join(self.tail)
+            small, rest = lanes.joined(state=False), join(self.tail)
             while length(rest) >= self.chunk:
                 block, rest = cut(rest, self.chunk)
                 self.put(partial(self.write_chunk, block, self.full, small, step, seconds))
@@ -73,21 +72,21 @@ class Recorder:
         """The draws so far."""
         return self.full * self.chunk + sum(map(length, self.tail))
 
-    def look(self, lanes: Sequence[Any], step: int, seconds: float) -> None:
+    def look(self, lanes: Any, step: int, seconds: float) -> None:
         """A checkpoint, if it is time for one."""
         if time.monotonic() - self.last >= max(EVERY, self.cost / SHARE):
             self.checkpoint(lanes, step, seconds)
 
-    def checkpoint(self, lanes: Sequence[Any], step: int, seconds: float) -> None:
+    def checkpoint(self, lanes: Any, step: int, seconds: float) -> None:
         began = time.monotonic()
         tail = join(self.tail)
         self.tail = [tail]
-        self.put(partial(self.write_checkpoint, loop.joined(lanes), tail, self.full, self.serial, step, seconds))
+        self.put(partial(self.write_checkpoint, lanes.joined(), tail, self.full, self.serial, step, seconds))
         self.serial += 1
         self.last = time.monotonic()
         self.cost = self.last - began
 
-    def finish(self, lanes: Sequence[Any], step: int, seconds: float) -> Any:
+    def finish(self, lanes: Any, step: int, seconds: float) -> Any:
         """A last checkpoint; the results, to be read from disk when looked at."""
         self.checkpoint(lanes, step, seconds)
         self.close()
