@@ -1,53 +1,42 @@
 """Ways to take many steps: each function returns a call that takes `steps` steps and waits for nothing."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from isotherm import lanes, loop, threefry
+from isotherm import kernel, loop, threefry
 from isotherm.batches import Batches
+from isotherm.lanes import Lanes
 from isotherm.problem import problem
+from isotherm.store import Parts
 from problems import Case
 
 Run = Callable[[], Any]
 
 
 def isotherms(case: Case, sampler: Any, steps: int, chains: int = 1) -> Run:
-    """The driver's compiled loop: moments, divergence and a record of every tenth step included."""
-    advance, arguments = _advance(case, sampler, steps, chains)
-    carry, rest = arguments[1], (arguments[0], *arguments[2:])
-
-    def run() -> Any:
-        nonlocal carry
-        carry, _ = advance(rest[0], carry, *rest[1:])
-        return carry
-
-    return run
+    """The driver's lanes: moments, divergence and a record of every tenth step included; nothing of the host's work."""
+    lanes = _lanes(case, sampler, chains)
+    lanes.program()
+    return lambda: lanes.advance(loop.Plan(10**8, 0, 10), 0, steps)
 
 
-def compiled(case: Case, sampler: Any, steps: int = 1) -> Any:
+def compiled(case: Case, sampler: Any) -> Any:
     """The loop as XLA has it, for its own count of operations and memory."""
-    advance, arguments = _advance(case, sampler, steps, 1)
-    return advance.lower(*arguments).compile()
+    return _lanes(case, sampler, 1).program()
 
 
-def _advance(case: Case, sampler: Any, steps: int, chains: int) -> tuple[Any, tuple]:
+def _lanes(case: Case, sampler: Any, chains: int) -> Lanes:
     what = problem(case.posterior, case.data, case.init, chains, 0)
-    batches = Batches(case.population, case.batch_size)
-    some = loop.Chains(np.uint32(1), np.arange(chains, dtype=np.uint32))
-    static = (what.posterior, what.unravel, batches)
-    carry = loop.start(sampler, what.data, what.starts, some, *static)
-    slots = max(2, min(lanes.RECORD_BYTES // what.starts.nbytes, 8192))
-    plan = loop.Plan(10**8, 0, 10)
-    small = case.batch_size * case.d <= lanes.SMALL
-    return loop.advance, (sampler, carry, what.data, some, plan, (0, steps), *static, slots, small)
+    return Lanes(Parts(sampler, what, Batches(case.population, case.batch_size), chains, 1, None))
 
 
 def bare(case: Case, steps: int) -> Run:
-    """The limit for logistic regression: random rows, their gather, two products, random normals; no sampler."""
+    """The limit for logistic regression: random rows, their gather, two products, random normals; no sampler. In one
+    kernel, as our own loop is: the limit as XLA compiles it by itself is above our samplers."""
     n, d, batches = case.batch_size, case.d, Batches(case.population, case.batch_size)
     assert n < case.population
 
@@ -60,7 +49,7 @@ def bare(case: Case, steps: int) -> Run:
             force = (y * jax.nn.sigmoid(-y * (x @ theta))) @ x
             return theta + 1e-6 * force + 1e-3 * jax.random.normal(noise_key, (d,))
 
-        return jax.lax.fori_loop(0, steps, body, theta)
+        return kernel.as_one(partial(jax.lax.fori_loop, 0, steps, body), theta)
 
     data, key = jax.tree.map(jnp.asarray, case.data), threefry.key(2)
     return lambda: run(jnp.zeros(d), data, key)

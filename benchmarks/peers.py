@@ -12,12 +12,12 @@ from problems import Case
 Run = Callable[[], Any]
 
 
-def blackjax_parts(case: Case, name: str) -> tuple[Any, Any, Callable[[Any, Any], Any], Any]:
+def blackjax_parts(case: Case, name: str, **options: float) -> tuple[Any, Any, Callable[[Any, Any], Any], Any]:
     import blackjax
     from blackjax.sgmcmc.gradients import grad_estimator
 
     gradient = grad_estimator(case.model.log_prior, case.model.log_likelihood, case.population)
-    sampler = getattr(blackjax, name)(gradient)
+    sampler = getattr(blackjax, name)(gradient, **options)
     data = jax.tree.map(jnp.asarray, case.data)
 
     def take(key: Any, data: Any) -> Any:
@@ -44,21 +44,25 @@ def blackjax_loop(case: Case, name: str, steps: int, step_size: float) -> Run:
     return run
 
 
-def blackjax_scan(case: Case, name: str, steps: int, step_size: float) -> Run:
-    """The same step in a hand-written `lax.scan`, positions kept."""
-    sampler, state, take, data = blackjax_parts(case, name)
+def blackjax_runs(case: Case, name: str, steps: int, **options: float) -> Callable[[float, int], Any]:
+    """The same step in a hand-written `lax.scan`: a step size and a seed to the positions."""
+    sampler, state, take, data = blackjax_parts(case, name, **options)
 
     @jax.jit
-    def scan(state: Any, data: Any, keys: Any) -> Any:
+    def scan(state: Any, data: Any, keys: Any, step_size: Any) -> Any:
         def body(state: Any, key: Any) -> tuple[Any, Any]:
             rows_key, step_key = jax.random.split(key)
             state = sampler.step(step_key, state, take(rows_key, data), step_size)
             return state, state.position if name == "sgnht" else state
 
-        return jax.lax.scan(body, state, keys)
+        return jax.lax.scan(body, state, keys)[1]
 
-    keys = jax.random.split(jax.random.key(4), steps)
-    return lambda: scan(state, data, keys)
+    return lambda step_size, seed: scan(state, data, jax.random.split(jax.random.key(seed), steps), step_size)
+
+
+def blackjax_scan(case: Case, name: str, steps: int, step_size: float) -> Run:
+    runs = blackjax_runs(case, name, steps)
+    return lambda: runs(step_size, 4)
 
 
 def posteriors_loop(case: Case, name: str, steps: int, step_size: float) -> Run:

@@ -218,12 +218,11 @@ def run(lanes: Lanes, plan: Plan, step: int, recorder: Any, stop: Stop, bar: Bar
         # The draw in progress at `step` and slots − 1 more: what the record has room for.
         room = plan.burn_in + (plan.completed(step) + lanes.slots) * plan.thin
         end = min(step + length, plan.steps, room)
-        record = lanes.advance(plan, step, end)
+        draws = lanes.advance(plan, step, end)
         first_bad = lanes.first_bad_steps
         reached = end if (first_bad < 0).any() else int(first_bad.max())
         fresh = plan.completed(reached) - plan.completed(step)
-        # Cut on the host: on the device, JAX would compile and keep a program for every length.
-        recorder.add({name: np.array(values[:fresh]) for name, values in record.items()}, lanes, reached, clock())
+        recorder.add({name: values[:fresh] for name, values in draws.items()}, lanes, reached, clock())
         elapsed, began = time.perf_counter() - began, time.perf_counter()
         speed = (end - step) / elapsed
         length = max(1, min(8 * length, round(speed * CHUNK_SECONDS)))

@@ -41,15 +41,13 @@ class Operator(Protocol):
 class Krylov(NamedTuple):
     """An orthonormal basis of span(v, Sv, S²v, …) and the tridiagonal T that S is on it, while it grows.
 
-    q is the next basis vector, `residual` the β between it and the last. Where the space has fewer dimensions than
-    room, the remaining basis vectors are zero.
+    `size` is the number of products so far. The vector after those they were made with is in the basis already, where
+    there is room, and `residual` is the β before it. Where the space has fewer dimensions than room, the rest is zero.
     """
 
     basis: Float[Array, "k d"]
     alphas: Float[Array, " k"]
     betas: Float[Array, " k"]
-    last: Vector
-    q: Vector
     residual: Scalar
     scale: Scalar
     size: Int[Array, ""] | int
@@ -58,9 +56,9 @@ class Krylov(NamedTuple):
     def seed(v: Vector, rank: int) -> tuple[Scalar, "Krylov"]:
         """‖v‖ and the empty space whose first vector is v/‖v‖."""
         norm = jnp.sqrt(v @ v)
-        q = v / jnp.where(norm > 0, norm, 1)
         room, zero = jnp.zeros((min(rank, v.size),), v.dtype), jnp.zeros((), v.dtype)
-        return norm, Krylov(jnp.zeros((room.size, v.size), v.dtype), room, room, jnp.zeros_like(v), q, zero, zero, 0)
+        basis = put(jnp.zeros((room.size, v.size), v.dtype), 0, v / jnp.where(norm > 0, norm, 1))
+        return norm, Krylov(basis, room, room, zero, zero, 0)
 
     def grown(self, matvec: Matvec) -> "Krylov":
         """One step of Lanczos, one product with S.
@@ -68,9 +66,9 @@ class Krylov(NamedTuple):
         The three-term recurrence leaves of the new vector, along all earlier ones, what rounding put there; one pass of
         Gram–Schmidt then takes that out, however short the new vector is.
         """
-        j, q, eps = self.size, self.q, jnp.finfo(self.q.dtype).eps
-        basis = put(self.basis, j, q)
-        w = matvec(q) - self.residual * self.last
+        j, basis, eps = self.size, self.basis, jnp.finfo(self.basis.dtype).eps
+        q, last = row(basis, j), row(basis, jnp.maximum(j - 1, 0))
+        w = matvec(q) - self.residual * last
         alpha = q @ w
         w = w - alpha * q
         w = w - (basis @ w) @ basis
@@ -79,8 +77,9 @@ class Krylov(NamedTuple):
         alive = square > (10 * eps) ** 2 * scale
         beta = jnp.where(alive, jnp.sqrt(square), 0)
         following = jnp.where(alive, w / jnp.where(alive, beta, 1), 0)
-        alphas, betas = put(self.alphas, j, alpha), put(self.betas, j, self.residual)
-        return Krylov(basis, alphas, betas, q, following, beta, scale, j + 1)
+        full = isinstance(j, int) and j + 1 == basis.shape[0]
+        basis = basis if full else put(basis, j + 1, following)
+        return Krylov(basis, put(self.alphas, j, alpha), put(self.betas, j, self.residual), beta, scale, j + 1)
 
     def ritz(self) -> Float[Array, " k"]:
         """T's eigenvalues, ascending."""
@@ -88,15 +87,18 @@ class Krylov(NamedTuple):
         return jnp.linalg.eigvalsh(jnp.diag(self.alphas) + jnp.diag(off, 1) + jnp.diag(off, -1))
 
     def closed(self) -> "Krylov":
-        """With q as its last vector, without the product that would give q's α and the β after it.
+        """With the last vector, but without the product that would give its α and the β after it.
 
         They are guessed, the one as 2β and the other as β: the coefficients of a spectrum that fills an interval from 0
         tend to one β and α = 2β. A wrong guess costs as much as the β after it would, so the space is nearly as good as
         one with a further product (Saad 1992 has 0 for both).
         """
         j, beta = self.size, self.residual
-        alphas, betas = put(self.alphas, j, 2 * beta), put(self.betas, j, beta)
-        return self._replace(basis=put(self.basis, j, self.q), alphas=alphas, betas=betas, size=j + 1)
+        return self._replace(alphas=put(self.alphas, j, 2 * beta), betas=put(self.betas, j, beta), size=j + 1)
+
+
+def row(array: Array, index: Any) -> Array:
+    return jax.lax.dynamic_index_in_dim(array, index, 0, keepdims=False)
 
 
 def put(array: Array, index: Any, value: Array) -> Array:
@@ -106,9 +108,10 @@ def put(array: Array, index: Any, value: Array) -> Array:
 def krylov(matvec: Matvec, v: Vector, rank: int) -> tuple[Scalar, Krylov]:
     """‖v‖ and the space of `rank` dimensions, by Lanczos with full re-orthogonalisation."""
     norm, space = Krylov.seed(v, rank)
-    for _ in range(space.alphas.size):
-        space = space.grown(matvec)
-    return norm, space
+    last = space.alphas.size - 1
+    space = space._replace(size=jnp.zeros((), jnp.int32))
+    space = jax.lax.fori_loop(0, last, lambda _, space: space.grown(matvec), space)
+    return norm, space._replace(size=last).grown(matvec)
 
 
 class Bound(NamedTuple):

@@ -39,12 +39,14 @@ class Lanes:
         self.carries = list(map(self._start, self.chains)) if saved is None else self._stored(saved)
 
     def advance(self, plan: Plan, first: int, last: int) -> Draws:
-        """The steps from `first` up to `last`, of all lanes; what they recorded, slot by slot."""
+        """The steps from `first` up to `last`, of all lanes; the draws that they complete."""
         program, sampler, data = self.program(), self.parts.sampler, self.parts.what.data
+        fresh = plan.completed(last) - plan.completed(first)
 
         def ahead(carry: Carry, chains: Chains) -> tuple[Carry, Draws]:
             carry, record = program(sampler, carry, data, chains, plan, (first, last))
-            return carry, {name: np.asarray(values) for name, values in record.items()}
+            # Cut on the host: on the device, JAX would compile and keep a program for every length.
+            return carry, {name: np.asarray(values)[:fresh] for name, values in record.items()}
 
         done = list(self.pool.map(ahead, self.carries, self.chains))
         self.carries = [carry for carry, _ in done]
