@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from isotherm.batches import Batches
+from isotherm import batches as batches_module
+from isotherm.batches import Batches, placed
 
 
 @pytest.mark.parametrize(
@@ -56,3 +57,29 @@ def test_refused():
         ValueError, match="at most the number of examples, 10, when drawing without replacement, got 11"
     ):
         Batches(10, 11, replace=False)
+
+
+@pytest.mark.parametrize("shape", [(3_000, 40), (3_000, 4, 8), (2_000, 33)])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float16])
+def test_far_rows_are_the_rows_that_near_ones_would_be(shape, dtype, monkeypatch):
+    """Whatever they hold: NaN, infinities, nothing but positive numbers."""
+    x = np.abs(np.random.default_rng(0).integers(1, 100, shape)).astype(dtype)
+    if dtype != np.int32:
+        x[::3], x[1::3] = np.nan, np.inf
+    monkeypatch.setattr(batches_module, "FAR", 0)
+    assert batches_module.is_far(jnp.asarray(x))
+    batches = Batches(shape[0], 500)
+    key = jax.random.key(0)
+    found = jax.jit(batches.take)(key, {"x": jnp.asarray(x)})["x"]
+    np.testing.assert_array_equal(found, x[np.asarray(batches.rows(key))])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int64, np.uint8, np.bool_])
+def test_a_large_column_is_placed_as_it_is_and_is_a_copy(dtype, monkeypatch):
+    """As `jnp.asarray` has it, in dtype too; from memory that is not in one piece."""
+    monkeypatch.setattr(batches_module, "FAR", 0)
+    column = np.random.default_rng(0).integers(0, 2, (50, 3, 4)).astype(dtype)[::2]
+    found, expected = placed(column), jnp.array(column)
+    assert found.dtype == expected.dtype
+    column[...] = 0
+    np.testing.assert_array_equal(found, expected)

@@ -9,6 +9,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
+from isotherm.batches import placed
 from isotherm.posterior import Posterior
 from isotherm.types import Batch, Params, RandomKey, Vector
 
@@ -37,7 +38,7 @@ def problem(posterior: Posterior, data: Batch, init: Params, chains: int, seed: 
     check_model(posterior, given[0], data)
     dtype, unravel = flattening(given[0])
     starts = np.stack([flat(params, dtype) for params in given])
-    return Problem(posterior, jax.tree.map(jnp.asarray, data), population, starts, unravel)
+    return Problem(posterior, jax.tree.map(placed, data), population, starts, unravel)
 
 
 def flattening(params: Params) -> tuple[Any, Callable[[Vector], Params]]:
