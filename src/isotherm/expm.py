@@ -164,7 +164,7 @@ def sufficient(matvec: Matvec, t: Scalar, v: Vector, tolerance: float, most: int
 
 def lanczos(covariance: Operator, t: Scalar, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
     """Our own rather than matfree's, because matfree 0.6.3 returns NaN in float32 where v = 0, where S = 0 and where S
-    has rank 1 and ‖tS‖ = 1e8, and takes 1.27 times as long at rank 6, 1.05 times at rank 8 (benchmarks/lanczos.py)."""
+    has rank 1 and ‖tS‖ = 1e8, and takes 1.14 times as long at rank 6, 1.12 times at rank 8 (benchmarks/lanczos.py)."""
     if rank is None and v.size > MOST:
         norm, space = sufficient(covariance.matvec, t, v, FRACTION * covariance.sampling_error, MOST)
     else:
