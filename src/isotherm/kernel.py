@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun, jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
 ATTRIBUTES = {"xla_cpu_small_call": "true", "inlineable": "false"}
 
@@ -63,8 +63,9 @@ def operations(jaxpr: Any) -> Iterator[Any]:
     """All equations, those inside of others too."""
     for equation in jaxpr.eqns:
         yield equation
-        for inside in jaxprs_in_params(equation.params):
-            yield from operations(inside)
+        for value in jax.tree.leaves(equation.params):
+            if isinstance(value, ClosedJaxpr | Jaxpr):
+                yield from operations(value.jaxpr if isinstance(value, ClosedJaxpr) else value)
 
 
 def fits(equation: Any) -> bool:

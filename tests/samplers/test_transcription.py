@@ -190,7 +190,7 @@ def test_eccadl(settings, h):
     S, renewals = w[:, None] * covariance(theta, ROWS[0]) * w, 1
     expected = []
     for t in range(STEPS):
-        if t > 0 and ((t >= 16 and t & (t - 1) == 0) or t % max(every, 2 ** int(np.log2(t)) // 16) == 0):
+        if t & (t - 1) == 0 or t % max(every, 2 ** int(np.log2(t)) // 16) == 0:
             renewals += 1
             kappa = max(2 / (renewals + 1), 1 / window)
             S = (1 - kappa) * S + kappa * w[:, None] * covariance(theta, renewal_rows[t]) * w

@@ -29,7 +29,6 @@ ESTIMATES: dict[str, Any] = {"dense": Dense, "low_rank": LowRank, "diagonal": Di
 DENSE_UP_TO = 512  # parameters; beyond, eigh costs more than it gives
 AUTO = 2.0  # (h²/2)β times an eigenvalue from the middle of S, at step_size="auto"
 UNSEEN = 0.25  # (h/2)β times the mean eigenvalue outside a low-rank estimate, over A, at most, at step_size="auto"
-FIRST = 16  # the step before which S is first renewed, if the interval is no shorter; until then the steps are short
 RENEWALS = 16  # of the whole estimate while the number of steps doubles
 RAMP = 100  # steps in which the bound on h at the start doubles
 
@@ -96,15 +95,13 @@ class ECCAdL(Thermostat):
         return state._replace(estimate=state.estimate.renewed(due, S, self.window, key))
 
     def due(self, step: Int[Array, ""], parameters: int) -> Bool[Array, ""]:
-        """Before steps whose number is a power of two, from FIRST on, or a multiple of the interval."""
-        doubled = (step >= FIRST) & (step & (step - 1) == 0)
-        return doubled | ((step > 0) & (step % self._interval(step, parameters) == 0))
+        """Before steps whose number is a power of two or a multiple of the interval."""
+        return (step & (step - 1) == 0) | (step % self._interval(step, parameters) == 0)
 
     def until_due(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]:
         """How many steps from this one to the next that is due."""
         interval = self._interval(step, parameters)
-        doubled = jnp.maximum(FIRST, jnp.left_shift(1, 32 - jax.lax.clz(step)))
-        return jnp.minimum(interval - step % interval, doubled - step)
+        return jnp.minimum(interval - step % interval, jnp.left_shift(1, 32 - jax.lax.clz(step)) - step)
 
     def _interval(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]:
         """Steps between renewals: `every` at first; once it is settled what S is, RENEWALS of all that an estimate
