@@ -20,13 +20,12 @@ Run = Callable[[], Any]
 def isotherms(case: Case, sampler: Any, steps: int, chains: int = 1) -> Run:
     """The driver's lanes: moments, divergence and a record of every tenth step included; nothing of the host's work."""
     lanes = _lanes(case, sampler, chains)
-    lanes.program()
     return lambda: lanes.advance(loop.Plan(10**8, 0, 10), 0, steps)
 
 
 def compiled(case: Case, sampler: Any) -> Any:
     """The loop as XLA has it, for its own count of operations and memory."""
-    return _lanes(case, sampler, 1).program()
+    return _lanes(case, sampler, 1).program
 
 
 def _lanes(case: Case, sampler: Any, chains: int) -> Lanes:

@@ -45,13 +45,13 @@ def as_one(function: Callable[[Any], Any], state: Any) -> Any:
 
     @jax.jit
     def inner(given: list, leaves: list) -> list:
-        return looked_at(given, jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, given))(*leaves))
+        return all_used(given, jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, given))(*leaves))
 
     first, *others = inner(closed.consts, leaves)
     return jax.tree.unflatten(tree, [set_xla_metadata(first, **ATTRIBUTES), *others])  # marks the call it comes from
 
 
-def looked_at(given: list, state: list) -> list:
+def all_used(given: list, state: list) -> list:
     """The state, as if it depended on all that is given: XLA aborts where a kernel has an argument without a use."""
     arrays = [jax.random.key_data(x) if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key) else x for x in given]
     seen = sum((jnp.ravel(array)[0] != 0).astype(jnp.int32) for array in arrays)

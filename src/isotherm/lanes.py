@@ -5,8 +5,8 @@ there are cores, so that a batch stays in its core's cache. Elsewhere one lane h
 """
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -34,13 +34,12 @@ class Lanes:
         self.slots = max(2, min(RECORD_BYTES // what.starts.nbytes, 8192))
         self.small = parts.batches.size * what.starts.shape[1] <= SMALL
         self.pool = ThreadPoolExecutor(min(len(self.chains), cores()))
-        compiling = self.pool.submit(self._lowered(self.small).compile)
-        self._program: Callable[[], Any] = compiling.result
+        self.compiling = self.pool.submit(self._lowered(self.small).compile)
         self.carries = list(map(self._start, self.chains)) if saved is None else self._stored(saved)
 
     def advance(self, plan: Plan, first: int, last: int) -> Draws:
         """The steps from `first` up to `last`, of all lanes; the draws that they complete."""
-        program, sampler, data = self.program(), self.parts.sampler, self.parts.what.data
+        program, sampler, data = self.program, self.parts.sampler, self.parts.what.data
         fresh = plan.completed(last) - plan.completed(first)
 
         def ahead(carry: Carry, chains: Chains) -> tuple[Carry, Draws]:
@@ -52,16 +51,15 @@ class Lanes:
         self.carries = [carry for carry, _ in done]
         return {name: np.concatenate([record[name] for _, record in done], axis=1) for name in done[0][1]}
 
+    @cached_property
     def program(self) -> Any:
         """The compiled loop, when it is ready."""
         try:
-            program = self._program()
+            return self.compiling.result()
         except jax.errors.JaxRuntimeError:
             if not self.small:
                 raise
-            program = self._lowered(small=False).compile()  # XLA could not make one kernel of this model after all
-        self._program = lambda: program
-        return program
+            return self._lowered(small=False).compile()  # XLA could not make one kernel of this model after all
 
     def close(self) -> None:
         self.pool.shutdown()

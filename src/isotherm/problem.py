@@ -29,15 +29,17 @@ def problem(posterior: Posterior, data: Batch, init: Params, chains: int, seed: 
     if not isinstance(posterior, Posterior):
         raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
     population = check_data(data)
-    given = [init] * chains
+    given = [init]
     if callable(init):
         keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 2**31), chains)
         given = [drawn(init, key) for key in keys]
-    for params in given if callable(init) else given[:1]:
+    for params in given:
         check_params(params)
     check_model(posterior, given[0], data)
     dtype, unravel = flattening(given[0])
     starts = np.stack([flat(params, dtype) for params in given])
+    if len(given) < chains:
+        starts = np.repeat(starts, chains, axis=0)
     return Problem(posterior, jax.tree.map(placed, data), population, starts, unravel)
 
 
@@ -45,12 +47,12 @@ def flattening(params: Params) -> tuple[Any, Callable[[Vector], Params]]:
     """The dtype of flat parameters, and the way back; nothing is computed, so nothing is compiled."""
     found = []
 
-    def flat(params: Params) -> Vector:
+    def raveled(params: Params) -> Vector:
         position, unravel = ravel_pytree(params)
         found.append(unravel)
         return position
 
-    return jax.eval_shape(flat, jax.tree.map(jnp.asarray, params)).dtype, found[0]
+    return jax.eval_shape(raveled, jax.tree.map(jnp.asarray, params)).dtype, found[0]
 
 
 def flat(params: Params, dtype: Any) -> np.ndarray:
