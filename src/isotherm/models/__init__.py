@@ -2,7 +2,7 @@
 
 A model is a frozen dataclass: two built with the same arguments are equal, and so are their methods.
 
-- `init(key, scale=0.1)`: parameters to start from, drawn from N(0, scale² I);
+- `init(key, scale=0.1, dtype=None)`: parameters to start from, drawn from N(0, scale² I);
 - `log_likelihood(params, example)`: log p(y|x, θ) of ONE example `{"x": ..., "y": ...}`;
 - `log_prior(params)`: log N(θ; 0, prior_variance · I);
 - `predict(params, x)`: for m inputs, log-probabilities (m, classes), or the mean (m,) of a regression;

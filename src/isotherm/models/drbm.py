@@ -27,17 +27,16 @@ from jax.custom_derivatives import SymbolicZero
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from isotherm import arguments
-from isotherm.models import gaussian
 from isotherm.models.activation import softplus
 from isotherm.models.method import method
-from isotherm.types import Example, Params, RandomKey, Scalar
+from isotherm.models.model import Categorical, like
+from isotherm.types import Example, Params, Scalar
 
-PREDICT_BLOCK = 256  # rows predicted at once: bounds the (rows, hidden, classes) array
+PREDICT_BLOCK = 256  # rows predicted at once: 20 MB of (rows, hidden, classes) for 200 hidden units and 100 classes
 
 
 @dataclass(frozen=True)
-class DRBM:
+class DRBM(Categorical):
     """Parameters `W` (hidden, features), `U` (hidden, classes), `c` (hidden,), `d` (classes,).
 
     Labels are 0 … classes − 1.
@@ -48,41 +47,24 @@ class DRBM:
     classes: int
     prior_variance: float = 10.0
 
-    def __post_init__(self) -> None:
-        arguments.integer("features", self.features, 1)
-        arguments.integer("hidden", self.hidden, 1)
-        arguments.integer("classes", self.classes, 2)
-        arguments.positive("prior_variance", self.prior_variance)
-
-    @method
-    def init(self, key: RandomKey, scale: float = 0.1, dtype: jnp.dtype | None = None) -> dict[str, Array]:
-        """All entries ~ N(0, scale²)."""
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
         f, h, k = self.features, self.hidden, self.classes
-        return gaussian.draw(key, {"W": (h, f), "U": (h, k), "c": (h,), "d": (k,)}, scale, dtype)
+        return {"W": (h, f), "U": (h, k), "c": (h,), "d": (k,)}
+
+    def _logits(self, params: Params, x: Float[Array, "features"]) -> Float[Array, "classes"]:
+        return params["d"] + _sum_softplus(params["c"] + params["W"] @ x, params["U"])
 
     @method
     def log_likelihood(self, params: Params, example: Example) -> Scalar:
-        """log p(y|x) = a_y − logsumexp(a)."""
-        x = jnp.asarray(example["x"], params["W"].dtype)
+        """log p(y|x) = a_y − logsumexp(a), with the differential of the module's docstring."""
+        x = like(params, example["x"])
         return _log_probability(params["W"], params["U"], params["c"], params["d"], x, example["y"])
 
     @method
-    def log_prior(self, params: Params) -> Scalar:
-        """log N(θ; 0, prior_variance · I)."""
-        return gaussian.log_prior(params, self.prior_variance)
-
-    @method
     def predict(self, params: Params, x: ArrayLike) -> Float[Array, "m classes"]:
-        """Log-probabilities of each row's classes."""
-        x = jnp.asarray(x, params["W"].dtype)
-        z = x @ params["W"].T + params["c"][None, :]
-        a = jax.lax.map(lambda row: _sum_softplus(row, params["U"]) + params["d"], z, batch_size=PREDICT_BLOCK)
-        return jax.nn.log_softmax(a)
-
-    @method
-    def class_index(self, y: ArrayLike) -> Int[Array, "..."]:
-        """The column of `predict` for a label: the label itself."""
-        return jnp.asarray(y, jnp.int32)
+        """Log-probabilities of each row's classes, computed `PREDICT_BLOCK` rows at a time."""
+        one = functools.partial(self._logits, params)
+        return jax.nn.log_softmax(jax.lax.map(one, like(params, x), batch_size=PREDICT_BLOCK))
 
 
 def _spread(z: Float[Array, "hidden"], u: Float[Array, "hidden classes"]) -> Float[Array, "hidden classes"]:

@@ -6,44 +6,28 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from isotherm import arguments
-from isotherm.models import gaussian
 from isotherm.models.activation import softplus
 from isotherm.models.method import method
-from isotherm.types import Example, RandomKey, Scalar, Vector
+from isotherm.models.model import OneVector, like
+from isotherm.types import Example, Scalar, Vector
 
 
 @dataclass(frozen=True)
-class Logistic:
-    """θ is one vector of length `features`; no intercept: add a column of ones to x if you want one."""
+class Logistic(OneVector):
+    """Parameters: one vector θ of length `features`. There is no intercept; for one, add a column of ones to x."""
 
     features: int
     prior_variance: float = 10.0
 
-    def __post_init__(self) -> None:
-        arguments.integer("features", self.features, 1)
-        arguments.positive("prior_variance", self.prior_variance)
-
-    @method
-    def init(self, key: RandomKey, scale: float = 0.1, dtype: jnp.dtype | None = None) -> Vector:
-        """θ ~ N(0, scale² I)."""
-        return gaussian.draw(key, {"theta": (self.features,)}, scale, dtype)["theta"]
-
     @method
     def log_likelihood(self, params: Vector, example: Example) -> Scalar:
         """log σ(y θ·x) = −softplus(−y θ·x), y = ±1."""
-        x, y = (jnp.asarray(example[name], params.dtype) for name in ("x", "y"))
-        return -softplus(-y * jnp.dot(x, params))
-
-    @method
-    def log_prior(self, params: Vector) -> Scalar:
-        """log N(θ; 0, prior_variance · I)."""
-        return gaussian.log_prior(params, self.prior_variance)
+        return -softplus(-like(params, example["y"]) * jnp.dot(like(params, example["x"]), params))
 
     @method
     def predict(self, params: Vector, x: ArrayLike) -> Float[Array, "m 2"]:
         """Log-probabilities of y = −1 (first column) and y = +1 (second column)."""
-        z = jnp.asarray(x, params.dtype) @ params
+        z = like(params, x) @ params
         return -softplus(jnp.stack([z, -z], axis=1))
 
     @method

@@ -1,8 +1,7 @@
 """Methods that compare by value.
 
-Python holds `a.f == b.f` only where `a is b`, so the methods of two equal models differ, and a compiled
-function keyed on them would be compiled again. `@method` binds to an object that compares and hashes by
-(model, name).
+In Python `a.f == b.f` only where `a is b`, so the methods of two equal models differ, and a compiled function
+keyed on them would be compiled again. `@method` binds to an object that compares and hashes by (model, name).
 """
 
 from collections.abc import Callable
@@ -18,12 +17,12 @@ class BoundMethod:
     name: str
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return type(self.model).__dict__[self.name].function(self.model, *args, **kwargs)
+        return self.__wrapped__(*args, **kwargs)
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
         """The plain bound function: `inspect.signature` and `help` follow it."""
-        return type(self.model).__dict__[self.name].function.__get__(self.model)
+        return getattr(type(self.model), self.name).function.__get__(self.model)
 
     @property
     def __name__(self) -> str:

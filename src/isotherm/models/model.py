@@ -1,0 +1,93 @@
+"""What the models share: checked fields, the Gaussian prior, a Gaussian start, and the likelihood that logits give."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int
+
+from isotherm import arguments
+from isotherm.models.method import method
+from isotherm.types import Example, Params, RandomKey, Scalar, Vector
+
+LEAST = {"features": 1, "hidden": 1, "classes": 2}  # the fields that count something; all others are variances
+
+
+class Model:
+    """The prior N(0, prior_variance · I). A model derives from this and is a frozen dataclass."""
+
+    features: int
+    prior_variance: float
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if name in LEAST:
+                arguments.integer(name, value, LEAST[name])
+            else:
+                arguments.positive(name, value)
+
+    @method
+    def log_prior(self, params: Params) -> Scalar:
+        """log N(θ; 0, σ² I) = −|θ|²/(2σ²) − (d/2) log(2πσ²), over all d entries of the tree; σ² = prior_variance."""
+        leaves = jax.tree.leaves(params)
+        d = sum(leaf.size for leaf in leaves)
+        square = sum(jnp.vdot(leaf, leaf) for leaf in leaves)
+        return -square / (2 * self.prior_variance) - 0.5 * d * math.log(2 * math.pi * self.prior_variance)
+
+
+class OneVector(Model):
+    """The parameters are one vector θ of length `features`."""
+
+    @method
+    def init(self, key: RandomKey, scale: float = 0.1, dtype: jnp.dtype | None = None) -> Vector:
+        """θ ~ N(0, scale² I)."""
+        return _draw(key, {"theta": (self.features,)}, scale, dtype)["theta"]
+
+
+class Categorical(Model):
+    """Labels 0 … classes − 1, told apart by logits: log p(y|x) = a_y − logsumexp(a), a = a(θ, x)."""
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each parameter."""
+        raise NotImplementedError
+
+    def _logits(self, params: Params, x: Float[Array, "features"]) -> Float[Array, "classes"]:
+        """a(θ, x) for one input."""
+        raise NotImplementedError
+
+    @method
+    def init(self, key: RandomKey, scale: float = 0.1, dtype: jnp.dtype | None = None) -> dict[str, Array]:
+        """All entries ~ N(0, scale²)."""
+        return _draw(key, self._shapes(), scale, dtype)
+
+    @method
+    def log_likelihood(self, params: Params, example: Example) -> Scalar:
+        """log p(y|x) = a_y − logsumexp(a)."""
+        a = self._logits(params, like(params, example["x"]))
+        return a[example["y"]] - jax.nn.logsumexp(a)
+
+    @method
+    def predict(self, params: Params, x: ArrayLike) -> Float[Array, "m classes"]:
+        """Log-probabilities of each row's classes."""
+        return jax.nn.log_softmax(jax.vmap(self._logits, (None, 0))(params, like(params, x)))
+
+    @method
+    def class_index(self, y: ArrayLike) -> Int[Array, "..."]:
+        """The column of `predict` for a label: the label itself."""
+        return jnp.asarray(y, jnp.int32)
+
+
+def like(params: Params, x: ArrayLike) -> Array:
+    """x in the dtype of the parameters."""
+    return jnp.asarray(x, jax.tree.leaves(params)[0].dtype)
+
+
+def _draw(
+    key: RandomKey, shapes: dict[str, tuple[int, ...]], scale: float, dtype: jnp.dtype | None
+) -> dict[str, Array]:
+    arguments.non_negative("scale", scale)
+    keys = jax.random.split(key, len(shapes))
+    return {
+        name: scale * jax.random.normal(k, shape, dtype) for k, (name, shape) in zip(keys, shapes.items(), strict=True)
+    }
