@@ -1,6 +1,7 @@
-"""Arrays in, numbers out: one estimator a file, none of which knows a sampler."""
+"""How good draws are: arrays in, numbers out, one kind of estimate a file. None of them knows a sampler."""
 
 from isotherm.diagnostics.calibration import expected_calibration_error
+from isotherm.diagnostics.moments import mean_error, variance_ratio
 from isotherm.diagnostics.predictive import (
     average,
     error,
@@ -10,7 +11,6 @@ from isotherm.diagnostics.predictive import (
     predictive_error,
     predictive_log_loss,
 )
-from isotherm.diagnostics.reference import mean_error, variance_ratio
 from isotherm.diagnostics.wasserstein import gaussian_w2
 
 __all__ = [

@@ -1,15 +1,18 @@
 """How well draws predict: losses and errors from log-probabilities.
 
-Log-probabilities have shape (m, classes) for one parameter vector and (draws, m, classes) for many, labels (m,) are
-columns 0 … classes − 1. Losses are in nats a test example. NaN among the log-probabilities gives NaN, never a number.
+Log-probabilities have shape (m, classes) for one parameter vector and (draws, m, classes) for many. Labels have shape
+(m,) and are columns 0 … classes − 1. Losses are in nats per test example. A NaN among the log-probabilities makes the
+result NaN.
 """
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+ROUNDING = 1e-4  # by how much a probability of 1 may come out larger in float32, after sums over many classes
+
 
 def log_loss(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
-    """−(1/m) Σ_i log p(y_i|x_i) of one parameter vector; the test log-likelihood, negated, an example."""
+    """−(1/m) Σ_i log p(y_i|x_i), for one parameter vector: minus the mean test log-likelihood."""
     log_p, y = _checked(log_probabilities, labels, 2)
     return float(-_of_labels(log_p, y).mean())
 
@@ -62,14 +65,14 @@ def _checked(
     log_p, y = np.asarray(log_probabilities, np.float64), np.asarray(labels)
     shape = "(m, classes)" if ndim == 2 else "(draws, m, classes)"
     if log_p.ndim != ndim or 0 in log_p.shape:
-        raise ValueError(f"log_probabilities must have shape {shape}, none of them zero, got {log_p.shape}")
-    if (log_p > 1e-4).any():
+        raise ValueError(f"log_probabilities must have shape {shape}, no axis empty, got {log_p.shape}")
+    if (log_p > ROUNDING).any():
         raise ValueError(f"log_probabilities must not be positive, got {log_p.max():.3g}: are they probabilities?")
     return log_p, check_labels(y, log_p.shape[-2], log_p.shape[-1])
 
 
 def check_labels(labels: NDArray[np.generic], m: int, classes: int) -> NDArray[np.int64]:
-    """Labels as columns: m whole numbers in 0 … classes − 1."""
+    """Labels as integers: m whole numbers in 0 … classes − 1, or an error."""
     if labels.shape != (m,):
         raise ValueError(f"labels must have shape ({m},), one for each example, got {labels.shape}")
     y = labels.astype(np.int64)
