@@ -7,15 +7,15 @@ import struct
 import numpy as np
 import pytest
 
-from isotherm.datasets import download, files
+from isotherm.datasets import download, lookup
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     """An empty user's cache, no $ISOTHERM_DATA, no network."""
     folder = tmp_path / "cache"
-    monkeypatch.setattr(files, "user_cache", lambda: folder)
-    monkeypatch.delenv(files.VARIABLE, raising=False)
+    monkeypatch.setattr(lookup, "user_cache", lambda: folder)
+    monkeypatch.delenv(lookup.VARIABLE, raising=False)
     fetch = download._fetch
 
     def local_only(url, path):

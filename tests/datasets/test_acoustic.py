@@ -41,24 +41,8 @@ def test_a_cut_off_wrapper_is_refused(excerpt):
         acoustic.load(excerpt[0], complete=False)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("1 51:0.5\n", "acoustic_scale.t is not LIBSVM text with 50 features"),
-        ("4 1:0.5\n", r"must have the labels 1 to 3, got \[4.0\]"),
-        ("1 1:nan\n", "acoustic_scale.t holds values that are not finite"),
-        ("<html>no such page</html>\n", "acoustic_scale.t is not LIBSVM text"),
-        ("", "acoustic_scale.t holds no rows"),
-    ],
-)
-def test_text_that_is_wrong_is_refused(excerpt, text, words):
-    (excerpt[0] / "acoustic" / "acoustic_scale.t").write_text(text)
-    with pytest.raises(DatasetError, match=words):
-        acoustic.load(excerpt[0], complete=False)
-
-
 def test_missing_files_say_where_to_get_them(tmp_path):
-    with pytest.raises(DatasetError, match=r"multiclass/vehicle/acoustic_scale\.bz2 .* into .*acoustic$"):
+    with pytest.raises(DatasetError, match=r"multiclass/vehicle/acoustic_scale\.bz2 .* into .*acoustic, or"):
         acoustic.load(tmp_path)
 
 

@@ -55,9 +55,9 @@ def test_fetch_refuses_and_says_where_to_put_files(tiny, tmp_path, cache):
         datasets.fetch("letter", tiny)
     assert (tiny / "letter.scale.t").read_bytes() == b"3 1:0.5\n"
     new = tmp_path / "new"
-    with pytest.raises(datasets.DatasetError, match=f"into {new / 'mnist'}$"):
+    with pytest.raises(datasets.DatasetError, match=f"into {new / 'mnist'}, or"):
         datasets.fetch("mnist", new)
-    with pytest.raises(datasets.DatasetError, match=f"cifar-10-binary.tar.gz .* into {cache / 'cifar10'}$"):
+    with pytest.raises(datasets.DatasetError, match=f"cifar-10-binary.tar.gz .* into {cache / 'cifar10'}, or"):
         datasets.fetch("cifar10")
     with pytest.raises(ValueError, match=r"name must be one of 'mnist', .*got 'minst'"):
         datasets.fetch("minst")

@@ -3,7 +3,7 @@ import lzma
 import numpy as np
 import pytest
 
-from isotherm.datasets import DatasetError, cifar10, files
+from isotherm.datasets import DatasetError, cifar10, lookup, verify
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ def test_rows_that_do_not_fit_are_refused(tmp_path, monkeypatch, with_contents):
 
 
 def test_real_test_batch(real_data):
-    located = {"test_batch.bin": files.find(cifar10.SOURCE, cifar10.SOURCE.files[-1], real_data)}
-    rows = np.frombuffer(files.read(cifar10.SOURCE, located)["test_batch.bin"], np.uint8).reshape(-1, 3073)
+    located = {"test_batch.bin": lookup.find(cifar10.SOURCE, cifar10.SOURCE.files[-1], real_data)}
+    rows = np.frombuffer(verify.read(cifar10.SOURCE, located)["test_batch.bin"], np.uint8).reshape(-1, 3073)
     np.testing.assert_array_equal(np.bincount(rows[:, 0]), [1000] * 10)
     assert cifar10.CLASSES[rows[0, 0]] == "cat"
 

@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from isotherm.datasets import DatasetError, download, files
+from isotherm.datasets import DatasetError, download, lookup, verify
 from isotherm.datasets.source import File, Source
 
 CONTENT = bytes(range(256)) * 5000
@@ -51,11 +51,11 @@ def test_downloads_into_the_cache_once(server, cache):
     address, pages = server
     pages["/toy.bin.gz"] = gzip.compress(CONTENT)
     toy = source(f"{address}/toy.bin.gz")
-    located = files.locate(toy)
+    located = lookup.locate(toy)
     assert located == {"toy.bin": cache / "toy" / "toy.bin.gz"}
-    assert files.read(toy, located) == {"toy.bin": CONTENT}
+    assert verify.read(toy, located) == {"toy.bin": CONTENT}
     pages.clear()
-    assert files.locate(toy) == located
+    assert lookup.locate(toy) == located
     assert left_in(cache) == ["toy.bin.gz"]
 
 
@@ -63,7 +63,7 @@ def test_goes_on_to_the_next_address(server, cache):
     address, pages = server
     pages |= {"/wrong/toy.bin": b"<html>moved</html>", "/toy.bin": CONTENT}
     toy = source(f"{address}/missing/toy.bin", f"{address}/wrong/toy.bin", f"{address}/toy.bin")
-    assert files.read(toy, files.locate(toy)) == {"toy.bin": CONTENT}
+    assert verify.read(toy, lookup.locate(toy)) == {"toy.bin": CONTENT}
     assert left_in(cache) == ["toy.bin"]
 
 
@@ -80,7 +80,7 @@ def test_what_is_wrong_is_not_kept(server, cache, body, words):
     pages["/toy.bin.gz"] = body
     toy = source(f"{address}/toy.bin.gz")
     with pytest.raises(DatasetError) as caught:
-        files.locate(toy)
+        lookup.locate(toy)
     message = str(caught.value)
     assert f"toy: toy.bin could not be downloaded from {address}/toy.bin.gz (not that file: {words}" in message
     assert f"expected {toy.files[0].sha256}" in message
@@ -90,9 +90,9 @@ def test_what_is_wrong_is_not_kept(server, cache, body, words):
 def test_no_page_and_no_server_are_one_sentence(server, cache):
     address, _ = server
     with pytest.raises(DatasetError, match=rf"from {address}/toy.bin \(HTTPError\): fetch it elsewhere and put it"):
-        files.locate(source(f"{address}/toy.bin"))
+        lookup.locate(source(f"{address}/toy.bin"))
     with pytest.raises(DatasetError, match=r"\(ConnectionError\): .*compressed, into"):
-        files.locate(source("http://127.0.0.1:9/toy.bin"))
+        lookup.locate(source("http://127.0.0.1:9/toy.bin"))
     assert left_in(cache) == []
 
 
@@ -103,14 +103,14 @@ def test_a_place_that_cannot_be_written_is_said(server, cache):
     with pytest.raises(
         DatasetError, match=r"toy.bin could not be downloaded from .* \((File exists|Not a directory)\)"
     ):
-        files.locate(source(f"{address}/toy.bin"))
+        lookup.locate(source(f"{address}/toy.bin"))
 
 
 def test_terminal_sees_a_bar_that_fills(server, cache, monkeypatch, capsys):
     address, pages = server
     pages["/toy.bin"] = CONTENT
     monkeypatch.setattr(download.sys.stderr, "isatty", lambda: True, raising=False)
-    files.locate(source(f"{address}/toy.bin"))
+    lookup.locate(source(f"{address}/toy.bin"))
     shown = capsys.readouterr().err
     assert "toy.bin" in shown
     assert "1.3/1.3 MB" in shown

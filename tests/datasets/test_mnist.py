@@ -4,7 +4,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from isotherm.datasets import DatasetError, files, mnist
+from isotherm.datasets import DatasetError, lookup, mnist, verify
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_images_and_labels(tiny):
 def test_second_load_decodes_nothing(tiny, monkeypatch):
     folder, _, _ = tiny
     first = mnist.load(folder)
-    monkeypatch.setattr(files, "read", None)
+    monkeypatch.setattr(verify, "read", None)
     np.testing.assert_array_equal(mnist.load(folder).train["x"], first.train["x"])
 
 
@@ -89,10 +89,16 @@ def test_refuses_bad_arguments(arguments, words):
 
 
 def test_real_files_are_the_published_ones(real_data):
-    located = files.locate(mnist.SOURCE, real_data)
-    for name, content in files.read(mnist.SOURCE, located).items():
-        (file,) = (file for file in mnist.SOURCE.files if file.name == name)
-        assert hashlib.md5(content, usedforsecurity=False).hexdigest() == file.md5
+    """The MD5s of the uncompressed files, as several other projects list them, secml for one."""
+    published = {
+        "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+        "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+        "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+        "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+    }
+    contents = verify.read(mnist.SOURCE, lookup.locate(mnist.SOURCE, real_data))
+    md5 = {name: hashlib.md5(read, usedforsecurity=False).hexdigest() for name, read in contents.items()}
+    assert md5 == published
 
 
 def test_real_pair_is_on_the_papers_scale(real_data):

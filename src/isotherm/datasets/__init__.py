@@ -1,6 +1,6 @@
 """Data sets, one a file: where each is from, what its files must contain, how they become arrays.
 
-Nothing heavy is imported here; scikit-learn and pooch are, when a loader needs them.
+Importing this is cheap: scikit-learn and pooch are imported only when a loader needs them.
 """
 
 from isotherm.datasets import acoustic, cifar10, digits, letter, linear_regression, mnist

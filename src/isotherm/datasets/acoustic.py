@@ -1,12 +1,12 @@
 """acoustic: vehicles told apart by sound, SensIT Vehicle (acoustic) in LIBSVM's text (Duarte & Hu 2004).
 
-LIBSVM's `acoustic_scale` files: 50 features in [−1, 1], three classes. The full files were not at hand when this was
-written, so no checksum of theirs is known and none is checked: instead the format, the labels and the published numbers
-of rows are.
+LIBSVM's `acoustic_scale` files: 50 features in [−1, 1], three classes. Their checksums are not known, because the full
+files were not at hand when this was written. The format, the labels and the published numbers of rows are checked
+instead.
 """
 
 from isotherm.datasets import libsvm
-from isotherm.datasets.files import Folder
+from isotherm.datasets.lookup import DataDir
 from isotherm.datasets.source import File, Source, Split
 
 ROWS = (78_823, 19_705)
@@ -25,6 +25,6 @@ SOURCE = Source(
 )
 
 
-def load(data_dir: Folder | None = None, complete: bool = True) -> Split:
-    """x float32 (N, 50), y int32 0 … 2. `complete=False` takes any number of rows, for excerpts of the files."""
+def load(data_dir: DataDir | None = None, complete: bool = True) -> Split:
+    """x float32 (N, 50), y int32 0 … 2. `complete=False` accepts any number of rows: excerpts of the files."""
     return libsvm.load(SOURCE, data_dir, FEATURES, CLASSES, ROWS if complete else None)

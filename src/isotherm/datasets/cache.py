@@ -1,34 +1,34 @@
 """Decoded arrays, kept so that no file is decompressed and decoded twice.
 
-An entry is one .npz in the user's cache, named after the SHA-256 of the files as they are stored and of what was made
-from them. It is written only after the files' content was verified, so it vouches for any files of the same bytes.
-A damaged entry is made again, and a cache that cannot be written is done without.
+An entry is one .npz file in the user's cache. Its name is a hash of the stored bytes of the data files and of what was
+made from them, and it is written only after their content was verified, so it stands for any files of the same bytes.
+A damaged entry is made again. Where the cache cannot be written, arrays are made each time.
 """
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
-from isotherm.datasets import files
+from isotherm import files
+from isotherm.datasets import lookup, verify
 from isotherm.datasets.source import Source, Split
 
-DECODERS = 1  # raise it when a decoder or a projection changes what it makes
+DECODERS = 1  # part of every entry's name: raise it when a decoder or a projection gives other arrays than before
 
 
 def cached(source: Source, paths: Iterable[Path], label: str, make: Callable[[], Split]) -> Split:
-    """What `make()` gives for these files, from the cache if it is there."""
-    words = f"{DECODERS} {source.name} {label} {files.stored_digest(paths)}"
+    """What `make()` gives for these files, from the cache if it is there; `label` says what is made of them."""
+    words = f"{DECODERS} {source.name} {label} {verify.stored_digest(paths)}"
     key = hashlib.sha256(words.encode()).hexdigest()[:32]
-    entry = files.user_cache() / "arrays" / f"{source.name}-{key}.npz"
+    entry = lookup.user_cache() / "arrays" / f"{source.name}-{key}.npz"
     split = _load(entry)
     if split is None:
         split = make()
-        _store(entry, split)
+        with suppress(OSError):
+            _store(entry, split)
     return split
 
 
@@ -43,12 +43,5 @@ def _load(entry: Path) -> Split | None:
 
 def _store(entry: Path, split: Split) -> None:
     arrays = {f"{part}_{key}": a for part, data in split._asdict().items() for key, a in data.items()}
-    with suppress(OSError):
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=entry.stem, suffix=".part", dir=entry.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                np.savez(stream, allow_pickle=False, **arrays)
-            os.replace(name, entry)
-        finally:
-            Path(name).unlink(missing_ok=True)
+    with files.replacing(entry, durable=False) as partial, partial.open("wb") as stream:
+        np.savez(stream, allow_pickle=False, **arrays)

@@ -1,11 +1,11 @@
-"""All data sets by name: what there is, getting one, checking what is on disk."""
+"""All data sets by name: list them, fetch one, check what is on disk."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from isotherm import arguments
-from isotherm.datasets import acoustic, cifar10, digits, files, letter, linear_regression, mnist
-from isotherm.datasets.files import Folder
+from isotherm.datasets import acoustic, cifar10, digits, letter, linear_regression, lookup, mnist, verify
+from isotherm.datasets.lookup import DataDir
 from isotherm.datasets.source import DatasetError, File, Source
 
 SOURCES = {
@@ -37,21 +37,21 @@ def catalogue() -> list[dict[str, Any]]:
     ]
 
 
-def fetch(name: str, data_dir: Folder | None = None) -> list[Path]:
-    """Make sure all files of a data set are on disk and right; their paths.
+def fetch(name: str, data_dir: DataDir | None = None) -> list[Path]:
+    """The paths of all files of a data set, after making sure that they are on disk and have the right content.
 
-    What is found nowhere is downloaded into `data_dir/name`, or into the user's cache if no folder is given.
+    Missing files are downloaded into `data_dir/name`, or into the user's cache if no folder is given.
     """
     source = SOURCES[arguments.choice("name", name, SOURCES)]
     into = None if data_dir is None else Path(data_dir).expanduser()
     if into is not None:
         into.mkdir(parents=True, exist_ok=True)
-    located = files.locate(source, data_dir, into)
-    files.read(source, located)
+    located = lookup.locate(source, data_dir, into)
+    verify.read(source, located)
     return list(dict.fromkeys(located.values()))
 
 
-def check(data_dir: Folder | None = None) -> list[Status]:
+def check(data_dir: DataDir | None = None) -> list[Status]:
     """The state of every file of every data set; reads what is there, downloads nothing."""
     return [
         Status(source.name, file.name, _status(source, file, data_dir))
@@ -60,12 +60,12 @@ def check(data_dir: Folder | None = None) -> list[Status]:
     ]
 
 
-def _status(source: Source, file: File, data_dir: Folder | None) -> str:
-    path = files.find(source, file, data_dir)
+def _status(source: Source, file: File, data_dir: DataDir | None) -> str:
+    path = lookup.find(source, file, data_dir)
     if path is None:
         return "missing"
     try:
-        files.read(source, {file.name: path})
+        verify.read(source, {file.name: path})
     except DatasetError as refused:
         return str(refused)
     return "ok" if file.sha256 else "present, no checksum known"

@@ -1,15 +1,16 @@
 """CIFAR-10: colour photographs of ten kinds of things, 50,000 + 10,000 of 32×32 pixels (Krizhevsky 2009).
 
-The binary version is read; the one for Python is pickled and nothing is ever unpickled here.
+The binary version is read. The version for Python is pickled, and a pickle can run any code when it is read.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isotherm import arguments
-from isotherm.datasets import files
+from isotherm.datasets import lookup, verify
 from isotherm.datasets.cache import cached
-from isotherm.datasets.files import Folder
+from isotherm.datasets.images import two_classes
+from isotherm.datasets.lookup import DataDir
 from isotherm.datasets.source import Archive, Arrays, DatasetError, File, Source, Split
 
 CLASSES = (
@@ -43,17 +44,18 @@ SOURCE = Source(
 )
 
 
-def load(data_dir: Folder | None = None) -> Split:
+def load(data_dir: DataDir | None = None) -> Split:
     """All images, x uint8 (N, 3072) in planes red, green, blue, and their classes, y int32 as in `CLASSES`."""
-    located = files.locate(SOURCE, data_dir)
-    return cached(SOURCE, located.values(), "images", lambda: _decode(files.read(SOURCE, located)))
+    located = lookup.locate(SOURCE, data_dir)
+    return cached(SOURCE, located.values(), "images", lambda: _decode(verify.read(SOURCE, located)))
 
 
-def pair(first: str, second: str, components: int = 400, data_dir: Folder | None = None) -> Split:
+def pair(first: str, second: str, components: int = 400, data_dir: DataDir | None = None) -> Split:
     """Two classes: x float32 (N, components), y = +1 for `first` and −1 for `second`, float32.
 
-    Pixels/255, on the leading principal axes of the training pair. The mean is taken out to find the axes but not from
-    the coordinates: x = pixels/255 · axes. With centred coordinates the stable steps are four times the paper's.
+    Pixels/255, on the leading principal axes of the training pair. The mean is subtracted to find the axes but not
+    from the coordinates: x = pixels/255 · axes. With centred coordinates the largest stable step size is four times
+    the paper's.
     """
     for name, value in (("first", first), ("second", second)):
         arguments.choice(name, value, CLASSES)
@@ -64,30 +66,25 @@ def pair(first: str, second: str, components: int = 400, data_dir: Folder | None
     def project() -> Split:
         from sklearn.decomposition import PCA
 
-        train, test = (_of_pair(side, first, second) for side in load(data_dir))
+        labels = CLASSES.index(first), CLASSES.index(second)
+        train, test = (two_classes(data, *labels) for data in load(data_dir))
         rows, features = train["x"].shape
         solver = "covariance_eigh" if rows > features else "full"  # the covariance of few rows is mostly null space
         axes = PCA(components, svd_solver=solver).fit(train["x"]).components_.T
         return Split(*(side | {"x": (side["x"] @ axes).astype(np.float32)} for side in (train, test)))
 
-    located = files.locate(SOURCE, data_dir)
+    located = lookup.locate(SOURCE, data_dir)
     return cached(SOURCE, located.values(), f"pair {first} {second} {components}", project)
-
-
-def _of_pair(data: Arrays, first: str, second: str) -> Arrays:
-    a, b = CLASSES.index(first), CLASSES.index(second)
-    keep = (data["y"] == a) | (data["y"] == b)
-    return {"x": data["x"][keep] / 255.0, "y": np.where(data["y"][keep] == a, 1, -1).astype(np.float32)}
 
 
 def _decode(contents: dict[str, bytes]) -> Split:
     """Rows of a label byte and 3,072 pixel bytes; the last file is the test set."""
     rows = []
     for file in SOURCE.files:
-        content = contents[file.name]
-        if len(content) % ROW:
-            raise DatasetError(f"{file.name} is not in CIFAR-10's binary format: {len(content)} bytes, rows of {ROW}")
-        rows.append(np.frombuffer(content, np.uint8).reshape(-1, ROW))
+        batch = contents[file.name]
+        if len(batch) % ROW:
+            raise DatasetError(f"{file.name} is not in CIFAR-10's binary format: {len(batch)} bytes, rows of {ROW}")
+        rows.append(np.frombuffer(batch, np.uint8).reshape(-1, ROW))
     parts = np.concatenate(rows[:-1]), rows[-1]
     return Split(*map(_images_and_labels, parts))
 

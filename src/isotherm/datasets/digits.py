@@ -15,7 +15,10 @@ SOURCE = Source(
 
 
 def load(test: int = 360, seed: int = 0) -> Split:
-    """x float32 (N, 64) in [0, 1], y int32 0 … 9; `test` rows drawn by `seed` are the test set, the rest trains."""
+    """x float32 (N, 64), grey levels 0 … 16 scaled to [0, 1]; y int32 0 … 9.
+
+    The test set is `test` rows drawn by `seed`, by default a fifth of all; the others are the training set.
+    """
     from sklearn.datasets import load_digits
 
     bunch = load_digits()

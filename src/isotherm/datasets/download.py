@@ -1,45 +1,40 @@
-"""Downloads: by pooch, with a progress bar on a terminal, verified before they get their name."""
+"""Downloads with pooch: a progress bar on a terminal, and content verified before a file gets its name."""
 
-import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from isotherm import files
+from isotherm.datasets import verify
 from isotherm.datasets.source import DatasetError, File, Source, WrongContentError
 
-TIMEOUT = 30  # seconds without an answer
-CHUNK = 1 << 18
+TIMEOUT = 30  # seconds without an answer, after which the next address is tried
+CHUNK = 1 << 18  # bytes between two moves of the progress bar
 
 
-def download(source: Source, file: File, folder: Path, verify: Callable[[Path], None], advise: Path) -> Path:
+def download(source: Source, file: File, folder: Path, by_hand: Path) -> Path:
     """Fetch `file`, or the archive it comes in, into `folder` from the first address that gives the right content.
 
-    It is written beside its place, verified and then renamed: what bears the name is whole. If no address works, one
-    sentence says which were tried and that the file can be put into `advise` by hand.
+    If no address does, the error says which were tried and that the file can be put into the folder `by_hand`.
     """
     reasons = []
     for url in source.urls(file):
-        name = url.rsplit("/", 1)[-1]
-        partial = folder / f"{name}.part-{os.getpid()}"
+        path = folder / url.rsplit("/", 1)[-1]
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            _fetch(url, partial)
-            verify(partial)
-            os.replace(partial, folder / name)
-            return folder / name
+            with files.replacing(path) as partial:
+                _fetch(url, partial)
+                verify.read(source, {f.name: partial for f in (source.files if source.archive else (file,))})
+            return path
         except WrongContentError as wrong:
             reasons.append(f"{url} (not that file: {wrong.finding})")
         except (OSError, ValueError) as fault:
             reasons.append(f"{url} ({getattr(fault, 'strerror', None) or type(fault).__name__})")
-        finally:
-            with suppress(OSError):
-                partial.unlink()
     wanted = source.archive.name if source.archive else file.name
     raise DatasetError(
-        f"{source.name}: {wanted} could not be downloaded from {' or '.join(reasons)}: "
-        f"fetch it elsewhere and put it, plain or compressed, into {advise}"
+        f"{source.name}: {wanted} could not be downloaded from {' or '.join(reasons)}: fetch it elsewhere and put it, "
+        f"plain or compressed, into {by_hand}, or give the folder that has it (data_dir=, --data or $ISOTHERM_DATA)"
     )
 
 

@@ -7,7 +7,7 @@ rows that agree, as a multiset, with UCI's letter-recognition.data and come in S
 """
 
 from isotherm.datasets import libsvm
-from isotherm.datasets.files import Folder
+from isotherm.datasets.lookup import DataDir
 from isotherm.datasets.source import File, Source, Split
 
 TRAIN, TEST = "letter.scale.tr", "letter.scale.t"
@@ -37,6 +37,6 @@ SOURCE = Source(
 )
 
 
-def load(data_dir: Folder | None = None) -> Split:
+def load(data_dir: DataDir | None = None) -> Split:
     """x float32 (N, 16) in [−1, 1], y int32: 0 for A … 25 for Z."""
     return libsvm.load(SOURCE, data_dir, FEATURES, CLASSES)

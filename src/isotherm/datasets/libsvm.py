@@ -5,23 +5,23 @@ from pathlib import Path
 
 import numpy as np
 
-from isotherm.datasets import files
+from isotherm.datasets import lookup, verify
 from isotherm.datasets.cache import cached
-from isotherm.datasets.files import Folder
+from isotherm.datasets.lookup import DataDir
 from isotherm.datasets.source import Arrays, DatasetError, Source, Split
 
 MULTICLASS = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
 
 
 def load(
-    source: Source, data_dir: Folder | None, features: int, classes: int, rows: tuple[int, int] | None = None
+    source: Source, data_dir: DataDir | None, features: int, classes: int, rows: tuple[int, int] | None = None
 ) -> Split:
     """A data set of two files, the training rows and the test rows; `rows` says how many each must have."""
-    located = files.locate(source, data_dir)
+    located = lookup.locate(source, data_dir)
 
     def make() -> Split:
-        contents = files.read(source, located)
-        return Split(*(decode(located[name], content, features, classes) for name, content in contents.items()))
+        contents = verify.read(source, located)
+        return Split(*(decode(located[name], text, features, classes) for name, text in contents.items()))
 
     split = cached(source, located.values(), "rows", make)
     for file, part, expected in zip(source.files, split, rows or (None, None), strict=True):
@@ -33,12 +33,12 @@ def load(
     return split
 
 
-def decode(path: Path, content: bytes, features: int, classes: int) -> Arrays:
+def decode(path: Path, text: bytes, features: int, classes: int) -> Arrays:
     """x float32 (N, features) and y int32, labels 1 … classes becoming 0 … classes − 1."""
     from sklearn.datasets import load_svmlight_file
 
     try:
-        x, y = load_svmlight_file(io.BytesIO(content), n_features=features, zero_based=False)
+        x, y = load_svmlight_file(io.BytesIO(text), n_features=features, zero_based=False)
     except (ValueError, IndexError) as fault:
         raise DatasetError(f"{path} is not LIBSVM text with {features} features: {fault}") from None
     if not len(y):

@@ -6,17 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotherm import arguments
-from isotherm.datasets import files
+from isotherm.datasets import lookup, verify
 from isotherm.datasets.cache import cached
-from isotherm.datasets.files import Folder
+from isotherm.datasets.images import two_classes
+from isotherm.datasets.lookup import DataDir
 from isotherm.datasets.source import Arrays, DatasetError, File, Source, Split
 
 MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
-
-
-def _file(name: str, sha256: str, size: int, md5: str) -> File:
-    return File(name, tuple(f"{mirror}{name}.gz" for mirror in MIRRORS), sha256, size, md5)
-
 
 SOURCE = Source(
     name="mnist",
@@ -24,65 +20,51 @@ SOURCE = Source(
     homepage="http://yann.lecun.com/exdb/mnist/",
     licence="no formal licence; the authors ask to be cited",
     citation="LeCun, Bottou, Bengio & Haffner, Gradient-based learning applied to document recognition, 1998",
-    files=(
-        _file(
-            "train-images-idx3-ubyte",
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-            47_040_016,
-            "6bbc9ace898e44ae57da46a324031adb",
-        ),
-        _file(
-            "train-labels-idx1-ubyte",
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-            60_008,
-            "a25bea736e30d166cdddb491f175f624",
-        ),
-        _file(
-            "t10k-images-idx3-ubyte",
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-            7_840_016,
-            "2646ac647ad5339dbf082846283269ea",
-        ),
-        _file(
-            "t10k-labels-idx1-ubyte",
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-            10_008,
-            "27ae3e4e09519cfbb04c329615203637",
-        ),
+    files=tuple(
+        File(name, tuple(f"{mirror}{name}.gz" for mirror in MIRRORS), sha256, size)
+        for name, size, sha256 in (
+            ("train-images-idx3-ubyte", 47_040_016, "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
+            ("train-labels-idx1-ubyte", 60_008, "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
+            ("t10k-images-idx3-ubyte", 7_840_016, "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
+            ("t10k-labels-idx1-ubyte", 10_008, "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
+        )
     ),
 )
 
 
-def load(data_dir: Folder | None = None) -> Split:
+def load(data_dir: DataDir | None = None) -> Split:
     """All images, x uint8 (N, 784) row by row, and their digits, y int32 (N,)."""
-    located = files.locate(SOURCE, data_dir)
-    return cached(SOURCE, located.values(), "images", lambda: _decode(files.read(SOURCE, located)))
+    located = lookup.locate(SOURCE, data_dir)
+    return cached(SOURCE, located.values(), "images", lambda: _decode(verify.read(SOURCE, located)))
 
 
-def pair(first: int, second: int, projection: int | None = 100, seed: int = 0, data_dir: Folder | None = None) -> Split:
+def pair(
+    first: int, second: int, projection: int | None = 100, seed: int = 0, data_dir: DataDir | None = None
+) -> Split:
     """Two digits: x float32 (N, projection), y = +1 for `first` and −1 for `second`, float32.
 
     Pixels/255 times a 784×projection matrix of standard normal entries, not divided by √projection: no centring, no
-    intercept. This is the scale the paper's step sizes live on. `projection=None` keeps the pixels.
+    intercept. The paper's step sizes are for this scale. `projection=None` keeps the pixels.
     """
     for name, digit in (("first", first), ("second", second)):
         if digit not in range(10):
             raise ValueError(f"{name} must be a digit from 0 to 9, got {digit!r}")
     if first == second:
         raise ValueError(f"first and second must be two digits, got {first} twice")
-    matrix = None if projection is None else _projection(arguments.integer("projection", projection, 1), seed)
+    matrix = None
+    if projection is not None:
+        columns = arguments.integer("projection", projection, 1)
+        matrix = np.random.default_rng(seed).standard_normal((784, columns))
 
     def side(data: Arrays) -> Arrays:
-        keep = (data["y"] == first) | (data["y"] == second)
-        x = data["x"][keep] / 255.0
-        y = np.where(data["y"][keep] == first, 1, -1)
-        return {"x": (x if matrix is None else x @ matrix).astype(np.float32), "y": y.astype(np.float32)}
+        chosen = two_classes(data, first, second)
+        x = chosen["x"] if matrix is None else chosen["x"] @ matrix
+        return chosen | {"x": x.astype(np.float32)}
 
-    train, test = load(data_dir)
-    return Split(side(train), side(test))
+    return Split(*map(side, load(data_dir)))
 
 
-def principal_components(components: int = 50, data_dir: Folder | None = None) -> Split:
+def principal_components(components: int = 50, data_dir: DataDir | None = None) -> Split:
     """All ten digits: x float32 (N, components), y int32 0 … 9.
 
     Pixels/255, centred at the training mean, on the training set's leading principal axes, each coordinate divided by
@@ -97,12 +79,8 @@ def principal_components(components: int = 50, data_dir: Folder | None = None) -
         pca = PCA(components, whiten=True, svd_solver="covariance_eigh").fit(train["x"] / 255.0)
         return Split(*(side | {"x": pca.transform(side["x"] / 255.0).astype(np.float32)} for side in (train, test)))
 
-    located = files.locate(SOURCE, data_dir)
+    located = lookup.locate(SOURCE, data_dir)
     return cached(SOURCE, located.values(), f"principal components {components}", project)
-
-
-def _projection(columns: int, seed: int) -> NDArray[np.float64]:
-    return np.random.default_rng(seed).standard_normal((784, columns))
 
 
 def _decode(contents: dict[str, bytes]) -> Split:

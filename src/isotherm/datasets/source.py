@@ -1,4 +1,4 @@
-"""What is known of a data set before it is read: its files, where they come from, what they must contain."""
+"""What is known of a data set before it is read: its files, where they come from, their checksums."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -29,16 +29,15 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True)
 class File:
-    """One file; name, size and checksums are those of its uncompressed content.
+    """One file; name, checksum and size are those of its uncompressed content.
 
-    `sha256` and `size` are None where nobody could compute them; the loader then checks the format instead.
+    `sha256` and `size` are None where they are not known; the loader then checks the format instead.
     """
 
     name: str
     urls: tuple[str, ...] = ()
     sha256: str | None = None
     size: int | None = None
-    md5: str | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: what it is, whose it is, which files it has. No files: it comes with a library or is made."""
+    """A data set: what it is, whose it is, its files (none if it is simulated or in a library)."""
 
     name: str
     title: str
@@ -61,7 +60,7 @@ class Source:
     citation: str
     files: tuple[File, ...] = ()
     archive: Archive | None = None
-    text: bool = False  # lines of text: blanks at their ends are no part of the content
+    text: bool = False  # the files are lines of text; checksums are of the lines without blanks at their ends
 
     def urls(self, file: File) -> tuple[str, ...]:
         """Where `file` can be downloaded, by itself or in the archive."""

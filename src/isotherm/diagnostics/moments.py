@@ -30,7 +30,7 @@ def mean_error(hessian: ArrayLike, mean: ArrayLike, reference_mean: ArrayLike) -
         if value.shape != h.shape[:1]:
             raise ValueError(f"{name} must have shape {h.shape[:1]} as the hessian has, got {value.shape}")
     square = (m - m_ref) @ h @ (m - m_ref)
-    if square < -1e-9 * np.abs(h).max() * np.sum((m - m_ref) ** 2):
+    if square < -1e-9 * np.abs(h).max() * np.sum((m - m_ref) ** 2):  # more than rounding makes of a zero
         raise ValueError(f"hessian must be positive semi-definite, got vᵀHv = {square:.3g} along the error")
     return float(np.sqrt(np.maximum(square, 0) / h.shape[0]))
 

@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from isotherm.datasets import DatasetError, files
+from isotherm.datasets import DatasetError, verify
 from isotherm.datasets.source import Archive, File, Source
 
 CONTENT = b"\x00\x00\x08\x01" + bytes(range(256)) * 40
@@ -20,21 +20,20 @@ SOURCE = Source(
         File("other.bin", ("http://toy.example/other.bin",), hashlib.sha256(OTHER).hexdigest(), len(OTHER)),
     ),
 )  # fmt: skip
-TOY = SOURCE.files[0]
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
 each_suffix = pytest.mark.parametrize("suffix", COMPRESS)
 
 
 def read(path):
-    return files.read(SOURCE, {"toy.bin": path})["toy.bin"]
+    return verify.read(SOURCE, {"toy.bin": path})["toy.bin"]
 
 
-def refused(path, content):
-    """What is said of this content at this path; the file must be untouched afterwards."""
-    path.write_bytes(content)
+def refused(path, stored):
+    """What is said of these bytes at this path; the file must be untouched afterwards."""
+    path.write_bytes(stored)
     with pytest.raises(DatasetError) as caught:
         read(path)
-    assert path.read_bytes() == content
+    assert path.read_bytes() == stored
     message = str(caught.value)
     assert message.startswith(f"{path} is not toy.bin: ")
     assert f"expected {SHA256}" in message
@@ -43,25 +42,10 @@ def refused(path, content):
 
 
 @each_suffix
-@pytest.mark.parametrize("folder", ["toy", "."])
-def test_found_in_both_places_plain_or_compressed(tmp_path, suffix, folder):
-    path = tmp_path / folder / f"toy.bin{suffix}"
-    path.parent.mkdir(exist_ok=True)
+def test_plain_and_compressed_read_alike(tmp_path, suffix):
+    path = tmp_path / "any name"
     path.write_bytes(COMPRESS[suffix](CONTENT))
-    assert files.find(SOURCE, TOY, tmp_path) == path
     assert read(path) == CONTENT
-
-
-def test_look_up_order(tmp_path, cache, monkeypatch):
-    places = [tmp_path / "argument", tmp_path / "variable", cache]
-    for place in places:
-        (place / "toy").mkdir(parents=True)
-        (place / "toy" / "toy.bin").write_bytes(CONTENT)
-    monkeypatch.setenv("ISOTHERM_DATA", str(places[1]))
-    for place in places:
-        assert files.find(SOURCE, TOY, places[0]) == place / "toy" / "toy.bin"
-        (place / "toy" / "toy.bin").unlink()
-    assert files.find(SOURCE, TOY, places[0]) is None
 
 
 def test_a_suffix_that_is_not_true_does_not_matter(tmp_path):
@@ -69,14 +53,6 @@ def test_a_suffix_that_is_not_true_does_not_matter(tmp_path):
     path = tmp_path / "toy.bin.gz"
     path.write_bytes(CONTENT)
     assert read(path) == CONTENT
-
-
-def test_a_folder_that_is_not_there_is_named(tmp_path, monkeypatch):
-    with pytest.raises(DatasetError, match=r"data_dir must name a folder, got .*nowhere"):
-        files.find(SOURCE, TOY, tmp_path / "nowhere")
-    monkeypatch.setenv("ISOTHERM_DATA", "/no/such/folder")
-    with pytest.raises(DatasetError, match=r"\$ISOTHERM_DATA must name a folder, got '/no/such/folder'"):
-        files.find(SOURCE, TOY)
 
 
 @each_suffix
@@ -91,17 +67,17 @@ def test_truncated_is_refused(tmp_path, suffix):
 
 @each_suffix
 def test_corrupted_is_refused(tmp_path, suffix):
-    content = bytearray(COMPRESS[suffix](CONTENT))
-    content[len(content) // 2] ^= 0x10
-    assert "it is damaged" in refused(tmp_path / f"toy.bin{suffix}", bytes(content))
+    stored = bytearray(COMPRESS[suffix](CONTENT))
+    stored[len(stored) // 2] ^= 0x10
+    assert "it is damaged" in refused(tmp_path / f"toy.bin{suffix}", bytes(stored))
 
 
 def test_corrupted_inside_a_sound_wrapper_is_refused(tmp_path):
-    content = bytearray(CONTENT)
-    content[1000] ^= 1
-    message = refused(tmp_path / "toy.bin.xz", lzma.compress(bytes(content)))
+    damaged = bytearray(CONTENT)
+    damaged[1000] ^= 1
+    message = refused(tmp_path / "toy.bin.xz", lzma.compress(bytes(damaged)))
     assert "it is damaged, of the right length but with other content" in message
-    assert f"its content is {hashlib.sha256(content).hexdigest()}" in message
+    assert f"its content is {hashlib.sha256(damaged).hexdigest()}" in message
 
 
 @each_suffix
@@ -115,29 +91,16 @@ def test_empty_is_refused(tmp_path):
     assert "it is truncated or another file, 0 bytes of 10,244" in refused(tmp_path / "toy.bin", b"")
 
 
-def test_missing_is_one_sentence_with_address_and_place(tmp_path, cache):
-    (tmp_path / "other.bin").write_bytes(OTHER)
-    with pytest.raises(DatasetError) as caught:
-        files.locate(SOURCE, tmp_path)
-    assert str(caught.value) == (
-        "toy: toy.bin could not be downloaded from http://toy.example/toy.bin.gz (ConnectionError): "
-        f"fetch it elsewhere and put it, plain or compressed, into {tmp_path / 'toy'}"
-    )
-    assert caught.value.__cause__ is None
-    with pytest.raises(DatasetError, match=f"into {cache / 'toy'}$"):
-        files.locate(SOURCE)
-
-
 def test_blanks_at_line_ends_are_no_content_of_text(tmp_path):
     text = b"1 1:0.5\n2 2:-1\n"
     file = File("rows", (), hashlib.sha256(text).hexdigest(), len(text))
     source = Source("text", "", "", "", "", files=(file,), text=True)
-    for content in (text, b"1 1:0.5 \n2 2:-1 \n", b"1 1:0.5\r\n2 2:-1\r\n"):
-        (tmp_path / "rows").write_bytes(content)
-        assert files.read(source, {"rows": tmp_path / "rows"}) == {"rows": content}
+    for stored in (text, b"1 1:0.5 \n2 2:-1 \n", b"1 1:0.5\r\n2 2:-1\r\n"):
+        (tmp_path / "rows").write_bytes(stored)
+        assert verify.read(source, {"rows": tmp_path / "rows"}) == {"rows": stored}
     (tmp_path / "rows").write_bytes(b"1 1:0.5\n2  2:-1\n")
     with pytest.raises(DatasetError, match="rows is not rows"):
-        files.read(source, {"rows": tmp_path / "rows"})
+        verify.read(source, {"rows": tmp_path / "rows"})
 
 
 ARCHIVED = Source(
@@ -150,34 +113,25 @@ ARCHIVED = Source(
 def archive(members):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, content in members.items():
+        for name, stored in members.items():
             member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
+            member.size = len(stored)
+            tar.addfile(member, io.BytesIO(stored))
     return buffer.getvalue()
 
 
 def test_archive_gives_its_named_members_and_unpacks_nothing(tmp_path):
     evil = {"../escaped": b"x", "/absolute": b"x", "inner/readme": b"x"}
     members = {"inner/other.bin": OTHER, **evil, "inner/toy.bin": CONTENT}
-    (tmp_path / "packed.tar.gz").write_bytes(archive(members))
-    located = files.locate(ARCHIVED, tmp_path)
-    assert files.read(ARCHIVED, located) == {"toy.bin": CONTENT, "other.bin": OTHER}
+    path = tmp_path / "packed.tar.gz"
+    path.write_bytes(archive(members))
+    assert verify.read(ARCHIVED, {"toy.bin": path, "other.bin": path}) == {"toy.bin": CONTENT, "other.bin": OTHER}
     assert [path.name for path in tmp_path.rglob("*")] == ["packed.tar.gz"]
     assert not (tmp_path.parent / "escaped").exists()
 
 
-def test_unpacked_archive_is_found_first(tmp_path):
-    (tmp_path / "packed.tar.gz").write_bytes(archive({"inner/other.bin": OTHER, "inner/toy.bin": CONTENT}))
-    (tmp_path / "inner").mkdir()
-    (tmp_path / "inner" / "toy.bin").write_bytes(CONTENT)
-    located = files.locate(ARCHIVED, tmp_path)
-    assert located == {"toy.bin": tmp_path / "inner" / "toy.bin", "other.bin": tmp_path / "packed.tar.gz"}
-    assert files.read(ARCHIVED, located) == {"toy.bin": CONTENT, "other.bin": OTHER}
-
-
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("stored", "words"),
     [
         (archive({"inner/toy.bin": CONTENT[:-1], "inner/other.bin": OTHER}), "10,243 bytes of 10,244"),
         (archive({"inner/other.bin": OTHER}), "it does not hold that file"),
@@ -185,9 +139,9 @@ def test_unpacked_archive_is_found_first(tmp_path):
         (b"<html>no such page</html>", "truncated or damaged"),
     ],
 )
-def test_archive_with_wrong_members_is_refused(tmp_path, content, words):
+def test_archive_with_wrong_members_is_refused(tmp_path, stored, words):
     path = tmp_path / "packed.tar.gz"
-    path.write_bytes(content)
+    path.write_bytes(stored)
     with pytest.raises(DatasetError, match=rf"{path} is not toy.bin: .*{words}.*expected {SHA256}"):
-        files.read(ARCHIVED, files.locate(ARCHIVED, tmp_path))
-    assert path.read_bytes() == content
+        verify.read(ARCHIVED, {"toy.bin": path, "other.bin": path})
+    assert path.read_bytes() == stored

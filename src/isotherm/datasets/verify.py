@@ -1,93 +1,24 @@
-"""Data files on disk: where they are looked for, how they are decompressed and verified.
+"""What data files hold: decompressed, and verified against the checksums their source knows.
 
-Look-up order: the `data_dir` argument, `$ISOTHERM_DATA`, the user's cache; only then is anything downloaded. In
-each place `PLACE/mnist/file` and `PLACE/file` are found, plain or as .gz, .xz or .bz2. A file whose content is not
-what it must be is refused by name and never overwritten.
+A file with other content is refused by name, with both checksums, and never overwritten.
 """
 
 import bz2
 import gzip
 import hashlib
 import lzma
-import os
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any, cast
 
-from isotherm.datasets import download
-from isotherm.datasets.source import Archive, DatasetError, File, Source, WrongContentError
+from isotherm.datasets.source import Archive, File, Source, WrongContentError
 
-VARIABLE = "ISOTHERM_DATA"
-SUFFIXES = ("", ".gz", ".xz", ".bz2")
-# Told by the first bytes, not by the name: browsers decompress on the way and keep the suffix.
+# Told by the first bytes, not by the name: browsers decompress what they download but keep the suffix.
 OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
 DECOMPRESSION_FAULTS = (EOFError, OSError, zlib.error, lzma.LZMAError)
-CHUNK = 1 << 20
-
-Folder = str | os.PathLike[str]
-
-
-def user_cache() -> Path:
-    """The folder of this user where downloads and decoded arrays are kept."""
-    import pooch
-
-    return Path(pooch.os_cache("isotherm"))
-
-
-def places(data_dir: Folder | None) -> list[Path]:
-    """The folders to look in, in order; a named folder that is not there is an error, not an empty one."""
-    named = [("data_dir", data_dir), (f"${VARIABLE}", os.environ.get(VARIABLE) or None)]
-    found = []
-    for name, value in named:
-        if value is not None:
-            folder = Path(value).expanduser()
-            if not folder.is_dir():
-                raise DatasetError(f"{name} must name a folder, got {str(value)!r}, which is none")
-            found.append(folder)
-    return [*found, user_cache()]
-
-
-def find(source: Source, file: File, data_dir: Folder | None = None) -> Path | None:
-    """The first place that has `file`, by itself or in the archive; None if there is none."""
-    for place in places(data_dir):
-        for path in _candidates(source, file, place):
-            if path.is_file():
-                return path
-    return None
-
-
-def _candidates(source: Source, file: File, place: Path) -> Iterator[Path]:
-    folders = [place / source.name, place]
-    if source.archive:
-        folders += [folder / source.archive.folder for folder in folders]
-    for folder in folders:
-        yield from (folder / (file.name + suffix) for suffix in SUFFIXES)
-    if source.archive:
-        yield from (folder / source.archive.name for folder in folders)
-
-
-def locate(source: Source, data_dir: Folder | None = None, into: Path | None = None) -> dict[str, Path]:
-    """The path of every file of `source`; what is nowhere is downloaded `into` a place, the user's cache if None."""
-    located: dict[str, Path] = {}
-    for file in source.files:
-        path = find(source, file, data_dir)
-        if path is None:
-            advise = places(data_dir)[0] / source.name
-            path = _obtain(source, file, (into or user_cache()) / source.name, advise)
-        located[file.name] = path
-    return located
-
-
-def _obtain(source: Source, file: File, folder: Path, advise: Path) -> Path:
-    """Download `file` into `folder`; it appears there only when its content was verified."""
-
-    def verify(path: Path) -> None:
-        wanted = source.files if source.archive else (file,)
-        read(source, {f.name: path for f in wanted})
-
-    return download.download(source, file, folder, verify, advise)
+CHUNK = 1 << 20  # bytes a read: what was read before a damaged place is kept, up to the chunk
 
 
 def read(source: Source, located: dict[str, Path]) -> dict[str, bytes]:
@@ -107,7 +38,7 @@ def read(source: Source, located: dict[str, Path]) -> dict[str, bytes]:
 
 
 def stored_digest(paths: Iterable[Path]) -> str:
-    """SHA-256 over the files as they are stored, wrappers and all: equal only if every byte is."""
+    """SHA-256 over the files as they are stored, compressed or not: equal only if every byte is."""
     digest = hashlib.sha256()
     for path in dict.fromkeys(paths):
         with path.open("rb") as stream:
@@ -116,13 +47,13 @@ def stored_digest(paths: Iterable[Path]) -> str:
 
 
 def _read_plain(path: Path) -> tuple[bytes, str | None]:
-    """Content, and what went wrong on the way: what could be read is kept, so that it can be described."""
+    """The content as far as it could be read, and the fault that stopped the reading, if any."""
     with path.open("rb") as stream:
         return _drain(_decompressing(stream))
 
 
 def _decompressing(stream: IO[bytes]) -> IO[bytes]:
-    head = stream.read(6)
+    head = stream.read(max(map(len, OPENERS)))
     stream.seek(0)
     for magic, opener in OPENERS.items():
         if head.startswith(magic):
