@@ -1,0 +1,65 @@
+"""The zoo of models, as users write them: none may abort, hang or end in an error that is not isotherm's own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN_ZOO = Path(__file__).with_name("run_zoo.py")
+
+# A few of each theme, each with one of three samplers; all of them with all samplers are the long test.
+REPRESENTATIVE = {
+    "eccadl": """
+        whitening_matrix_float64 table_of_a_megabyte beta_regression item_response_3pl_xlogy params_callable_module
+        data_python_lists init_of_zero_size prior_constant_int without_replacement_all_rows
+    """,
+    "mccadl": """
+        whole_data_by_index table_of_complex_numbers mixture_of_gaussians params_jax_partial data_with_array_method
+        pure_callback_of_parameters likelihood_nan_at_start custom_root_by_custom_vjp batch_of_one
+    """,
+    "sgnht": """
+        control_variate_of_every_row schedule_from_a_table_of_float64 hidden_markov_forward data_frame_with_text
+        pure_callback_of_data convolution_network schedule_that_raises params_of_zero_size_beside_others
+    """,
+}
+THEMES = [path.stem for path in sorted(RUN_ZOO.parent.glob("*.py")) if "\n@model\n" in path.read_text()]
+
+
+def run_zoo(*options: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, RUN_ZOO, *options], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("sampler", REPRESENTATIVE)
+def test_representative_models(sampler):
+    models = ",".join(REPRESENTATIVE[sampler].split())
+    ran = run_zoo("--samplers", sampler, "--models", models, "--steps", "30")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("precision", [[], ["--x64"]], ids=["x32", "x64"])
+def test_all_models_with_all_samplers(precision, theme):
+    ran = run_zoo(*precision, "--chains", "1,3", "--samplers", "all", "--models", theme, "--quiet")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_the_runner_names_what_is_not_as_expected(tmp_path):
+    file = tmp_path / "outcomes.json"
+    models = "misbehaving_aborts,misbehaving_runs_where_refusal_is_expected,misbehaving_raises_before_the_run"
+    ran = run_zoo("--samplers", "sgld", "--models", models, "--jobs", "1", "--json", str(file))
+    assert ran.returncode == 1, ran.stderr
+    assert [outcome["verdict"] for outcome in json.loads(file.read_text())] == ["ABORT", "ok", "TRACEBACK"]
+    assert "3 not as expected" in ran.stdout
+
+
+def test_the_runner_ends_a_hang():
+    ran = run_zoo("--samplers", "sgld", "--models", "misbehaving_hangs", "--limit", "5")
+    assert ran.returncode == 1, ran.stderr
+    assert "misbehaving_hangs sgld 1 HANG: no answer after 5 s" in ran.stdout
+
+
+def test_the_zoo_is_large():
+    assert run_zoo("--list").stdout.count("\n  ") >= 170
