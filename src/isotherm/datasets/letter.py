@@ -1,16 +1,15 @@
 """letter: 16 measurements of printed capital letters, the Statlog cut in LIBSVM's text (Frey & Slate 1991).
 
 `letter.scale.tr` (10,500 rows) and `letter.scale.t` (5,000 rows), features 0 … 15 scaled to [−1, 1] by 2v/15 − 1.
-The checksums are those of the text without blanks at line ends, which LIBSVM's own files have. They were computed from
-rows that agree, as a multiset, with UCI's letter-recognition.data and come in Statlog order, with `.tr` as the first
-10,500 of the 15,000 training rows; LIBSVM's own `.tr` was not at hand to compare.
+LIBSVM's own files have blanks at line ends; the checksums are of the text without them. They were computed from rows
+that agree, apart from order, with UCI's letter-recognition.data and stand in Statlog's order: `.tr` is the first 10,500
+of its 15,000 training rows. LIBSVM's own `.tr` was not at hand to compare.
 """
 
 from isotherm.datasets import libsvm
 from isotherm.datasets.lookup import DataDir
 from isotherm.datasets.source import File, Source, Split
 
-TRAIN, TEST = "letter.scale.tr", "letter.scale.t"
 FEATURES, CLASSES = 16, 26
 
 SOURCE = Source(
@@ -19,19 +18,12 @@ SOURCE = Source(
     homepage="https://archive.ics.uci.edu/dataset/59/letter+recognition",
     licence="CC BY 4.0",
     citation="Frey & Slate, Letter recognition using Holland-style adaptive classifiers, 1991",
-    files=(
-        File(
-            TRAIN,
-            (libsvm.MULTICLASS + TRAIN,),
-            "3f267909259275ddc91363ada2697b9f401f140a6b6d8cf7c233aa4267c844bc",
-            1_830_673,
-        ),
-        File(
-            TEST,
-            (libsvm.MULTICLASS + TEST,),
-            "17b9ab4ced41dba5e171a125c008e5ff51787d6e2d6ea50397c4ae01955c1179",
-            872_223,
-        ),
+    files=tuple(
+        File(name, (libsvm.MULTICLASS + name,), sha256, size)
+        for name, size, sha256 in (
+            ("letter.scale.tr", 1_830_673, "3f267909259275ddc91363ada2697b9f401f140a6b6d8cf7c233aa4267c844bc"),
+            ("letter.scale.t", 872_223, "17b9ab4ced41dba5e171a125c008e5ff51787d6e2d6ea50397c4ae01955c1179"),
+        )
     ),
     text=True,
 )
