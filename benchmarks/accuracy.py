@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import isotherm
-from isotherm import diagnostics, stepsize
+from isotherm import diagnostics
 from isotherm.datasets import cifar10, letter, linear_regression, mnist
-from isotherm.experiments import classify, plan, reference
-from isotherm.experiments.settings import Materials
+from isotherm.experiments import classifier_metrics, largest_step, nuts
+from isotherm.experiments.tasks import Materials
 from isotherm.models.drbm import DRBM
 from isotherm.models.linear import Linear
 from isotherm.models.logistic import Logistic
@@ -62,7 +62,7 @@ def distances(draws, mean, covariance, hessian):
 
 def losses(materials, draws):
     labels = np.asarray(materials.model.class_index(materials.test["y"]))
-    return classify.predictive(materials.model, draws, jnp.asarray(materials.test["x"]), labels)
+    return classifier_metrics.predictive(materials.model, draws, jnp.asarray(materials.test["x"]), labels)
 
 
 def linear(args):
@@ -79,7 +79,7 @@ def linear(args):
 
 def against_nuts(materials, steps, sizes, args, others=()):
     """A row for NUTS's own halves against each other, then a row a step size."""
-    reference_draws = reference.nuts(materials, args.draws, 0).astype(np.float64)
+    reference_draws = nuts.draw(materials, args.draws, 0).astype(np.float64)
     mean, covariance = reference_draws.mean(0), np.cov(reference_draws.T)
     x = materials.data["x"].astype(np.float64)
     p = 1 / (1 + np.exp(-x @ mean))
@@ -114,9 +114,9 @@ def letter_steps(args):
         def loss(h, name=name):
             draws, statistics, _ = run(materials, getattr(isotherm, name)(h, 10.0), 1000, 1050, 5)
             usable = statistics["first_bad_step"] < 0
-            return plan.posterior_mean_loss(draws, materials, 0.0) if usable else float("nan")
+            return largest_step.posterior_mean_loss(draws, materials, 0.0) if usable else float("nan")
 
-        found = stepsize.largest_usable_step(loss, 5e-3, plan.STEP_LIMIT)
+        found = largest_step.search(loss, 5e-3, largest_step.LIMIT)
         for h, value, usable in found.trials:
             yield {
                 "sampler": name,

@@ -9,8 +9,8 @@ import numpy as np
 
 import isotherm
 from contestants import isotherms
-from isotherm.experiments import reference
-from isotherm.experiments.settings import Materials
+from isotherm.experiments import nuts
+from isotherm.experiments.tasks import Materials
 from peers import blackjax_runs, blackjax_scan
 from problems import Case, logistic_mnist
 from timing import turns
@@ -39,7 +39,7 @@ def settling(seeds: int) -> tuple[float, dict[str, Settled]]:
     first steps cost more than later ones, is timed over the very steps it needs.
     """
     case = logistic_mnist()
-    draws = reference.nuts(Materials(case.model, case.data, case.init, case.test), 2000, 0)
+    draws = nuts.draw(Materials(case.model, case.data, case.init, case.test), 2000, 0)
     truth = float(log_loss(case, draws.mean(axis=0)[None])[0])
     steps = round(PASSES * case.population / case.batch_size)
     names = ("sgnht", "sghmc")

@@ -9,7 +9,7 @@ import pytest
 
 from isotherm.datasets import DatasetError, acoustic
 from isotherm.experiments import reproduce
-from isotherm.experiments.plan import Options
+from isotherm.experiments.experiment import Options
 
 ROWS = (200, 100)
 
@@ -50,7 +50,7 @@ def test_end_to_end(folder, tmp_path, monkeypatch):
     assert [cell["sampler"] for cell in cells] == ["sghmc", "mccadl"]
     for cell in cells:
         assert 0 < cell["metrics"]["predictive_log_loss"] < 2
-    assert "paper 0.6137" in written[2].read_text()
+    assert "paper\N{NO-BREAK SPACE}0.6137" in written[2].read_text()
 
 
 def test_an_excerpt_is_refused_in_words(folder, tmp_path, monkeypatch):

@@ -1,16 +1,14 @@
 """A tiny experiment from end to end: cells, reference, largest steps, tables, figures, report."""
 
 import json
-import math
 
 import numpy as np
 import pytest
 
-from isotherm.experiments import classify, reference, reproduce, summary
-from isotherm.experiments.experiment import Experiment
-from isotherm.experiments.laplace import laplace
-from isotherm.experiments.plan import Options
-from isotherm.experiments.settings import METHODS, Gaussian, Materials, Task
+import isotherm
+from isotherm.experiments import classifier_metrics, nuts, reproduce
+from isotherm.experiments.experiment import Experiment, Options
+from isotherm.experiments.tasks import METHODS, Gaussian, Materials, Task
 from isotherm.models import DRBM, Linear, Logistic
 
 RNG = np.random.default_rng(0)
@@ -73,7 +71,7 @@ def test_a_classifier_end_to_end(tmp_path, tiny):
     (truth,) = [cell["metrics"] for cell in cells if cell["kind"] == "reference"]
     by_cell = {(c["sampler"], c["step_size"], c["friction"], c["seed"]): c for c in cells}
     good = by_cell["mccadl", 0.02, 1.0, 0]
-    assert set(classify.METRICS) | {"variance_ratio", "mean_error"} == set(good["metrics"])
+    assert set(classifier_metrics.METRICS) | {"variance_ratio", "mean_error"} == set(good["metrics"])
     assert good["metrics"]["expected_log_loss"] == pytest.approx(truth["expected_log_loss"], rel=0.2)
     assert good["curves"]["passes"][-1] == 20
     assert -good["curves"]["log_likelihood"][-1] == good["metrics"]["posterior_mean_log_loss"]
@@ -84,7 +82,7 @@ def test_a_classifier_end_to_end(tmp_path, tiny):
     assert set(bad["metrics"].values()) == {None}
     assert (tmp_path / "figures" / "mnist.pdf").exists()
     page = (tmp_path / "report.html").read_text()
-    assert "reference (NUTS)" in page
+    assert "Reference (NUTS)" in page
     assert f"NaN, step {min(by_cell['ccadl', 5.0, 1.0, s]['first_bad_step'] for s in (0, 1))}" in page
     assert "largest usable step" in page
 
@@ -92,9 +90,9 @@ def test_a_classifier_end_to_end(tmp_path, tiny):
 def test_linear_regression_has_w2(tmp_path, tiny):
     tiny("w2", task(linear, frictions=(1.0,)))
     cells, _, _ = run(tmp_path)
-    found = {(c["sampler"], c["step_size"], c["seed"]): c["metrics"]["w2"] for c in cells}
-    assert 0 < found["mccadl", 0.02, 0] < 0.1
-    assert found["ccadl", 5.0, 0] is None
+    distances = {(c["sampler"], c["step_size"], c["seed"]): c["metrics"]["w2"] for c in cells}
+    assert 0 < distances["mccadl", 0.02, 0] < 0.1
+    assert distances["ccadl", 5.0, 0] is None
 
 
 def test_a_drbm_has_predictive_metrics_and_a_random_start(tmp_path, tiny):
@@ -124,44 +122,22 @@ def test_seeds_are_added_to_those_there(tmp_path, tiny):
 
 
 def test_without_blackjax_the_rest_goes_on(tmp_path, tiny, monkeypatch):
-    monkeypatch.setattr(reference, "available", lambda: False)
+    monkeypatch.setattr(nuts, "available", lambda: False)
     tiny("log_likelihood", task(logistic, reference_draws=100, methods=("sgnht",), seeds=1))
     cells, _, told = run(tmp_path)
     assert "pip install blackjax" in told[0]
     assert {cell["kind"] for cell in cells} == {"cell"}
 
 
-def test_blackjax_missing_is_said_plainly(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "blackjax", None)
-    with pytest.raises(ModuleNotFoundError, match="pip install blackjax"):
-        reference.nuts(logistic(), 10, 0)
-
-
-def test_nuts_agrees_with_laplace_on_a_nearly_gaussian_posterior():
-    materials = logistic()
-    around, draws = laplace(materials), reference.nuts(materials, 1000, 0)
-    spread = np.sqrt(np.diag(np.linalg.inv(around.precision)))
-    # Within 0.3 s.d.: the posterior's skewness with 200 examples, not Monte Carlo error (0.03), is what differs.
-    assert (abs(draws.mean(axis=0) - around.mode) < 0.3 * spread).all()
-    assert (abs(draws.std(axis=0) / spread - 1) < 0.2).all()
-
-
-def test_the_reference_averages_every_draw_its_error_is_of(monkeypatch):
-    positions = RNG.normal(size=(600, 3)).astype(np.float32)
-    monkeypatch.setattr(reference, "nuts", lambda materials, draws, seed: positions)
-    found = reference.reference(logistic(), 600)["metrics"]["expected_log_loss"]
-    margins = -(TEST["y"][:, None] * (TEST["x"] @ positions.T)).astype(np.float64)
-    assert found == pytest.approx(np.logaddexp(0, margins).mean(), rel=1e-5)  # float32 predictions
-
-
-def test_distance_to_reference_of_itself_is_none():
-    mine = {"whitened_mean": [0.1, 0.2], "whitened_variance": 2.0}
-    assert summary.to_reference(mine, mine) == {"variance_ratio": 1.0, "mean_error": 0.0}
-    off = {"whitened_mean": [1.1, 1.2], "whitened_variance": 4.0}
-    assert summary.to_reference(off, mine) == {"variance_ratio": 2.0, "mean_error": pytest.approx(1.0)}
-
-
-def test_one_diverged_seed_makes_the_average_nan():
-    group = [{"metrics": {"w2": 0.1}}, {"metrics": {"w2": None}}]
-    assert math.isnan(summary.average(group, "w2")[0])
-    assert summary.average(group[:1], "w2") == (0.1, 0.0)
+def test_a_quick_report_says_so_and_where_it_is_from(tmp_path, tiny):
+    tiny("w2", task(linear, step_sizes=(0.02,), frictions=(1.0,), methods=("sgnht",)))
+    run(tmp_path, quick=True)
+    page = (tmp_path / "report.html").read_text()
+    assert "Quick run" in page
+    assert "a tiny task: 20 of 40 passes" in page
+    assert f"isotherm {isotherm.__version__} · " in page
+    assert "from earlier commands" not in page
+    run(tmp_path, quick=True)
+    assert "2 of 2 runs were there from earlier commands" in (tmp_path / "report.html").read_text()
+    run(tmp_path)
+    assert "Quick run" not in (tmp_path / "report.html").read_text()

@@ -1,15 +1,16 @@
 """Figure 4 (bottom) and the acoustic rows of Tables 2 and 3: discriminative RBM, 50 features, 20 hidden, 3 classes."""
 
+from pathlib import Path
+
 from isotherm.datasets import acoustic
-from isotherm.datasets.files import Folder
 from isotherm.experiments.experiment import Experiment
-from isotherm.experiments.settings import Materials, Task
+from isotherm.experiments.tasks import Materials, Task
 from isotherm.models import DRBM
 
 HIDDEN = 20
 
 
-def load(data_dir: Folder | None = None, complete: bool = True) -> Materials:
+def load(data_dir: Path | None = None, complete: bool = True) -> Materials:
     train, test = acoustic.load(data_dir, complete)
     model = DRBM(acoustic.FEATURES, HIDDEN, acoustic.CLASSES, prior_variance=10.0)
     return Materials(model, train, model.init, test)

@@ -6,25 +6,25 @@ everywhere, and once from the posterior mode.
 """
 
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 from isotherm.datasets import cifar10
-from isotherm.datasets.files import Folder
 from isotherm.experiments.experiment import Experiment
 from isotherm.experiments.laplace import laplace
-from isotherm.experiments.settings import Materials, Task
+from isotherm.experiments.tasks import Materials, Task
 from isotherm.models import Logistic
 
 PAIRS = (("airplane", "automobile", 3.8e-4), ("deer", "horse", 3.9e-4), ("cat", "dog", 3.5e-4))
 
 
-def load(first: str, second: str, data_dir: Folder | None = None) -> Materials:
+def load(first: str, second: str, data_dir: Path | None = None) -> Materials:
     train, test = cifar10.pair(first, second, components=400, data_dir=data_dir)
     return Materials(Logistic(400, prior_variance=1.0), train, np.zeros(400, np.float32), test)
 
 
-def load_at_mode(first: str, second: str, data_dir: Folder | None = None) -> Materials:
+def load_at_mode(first: str, second: str, data_dir: Path | None = None) -> Materials:
     """The same, started at the posterior mode."""
     materials = load(first, second, data_dir)
     mode = laplace(materials).mode.astype(np.float32)

@@ -1,38 +1,150 @@
-"""An experiment: tasks that share a figure and a command."""
+"""An experiment: tasks that share a figure and a command, the jobs they make, and their part of the report."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from isotherm.experiments import plan, summary
-from isotherm.experiments.plan import Options
-from isotherm.experiments.runner import Finished, Job
-from isotherm.experiments.settings import Task
-from isotherm.report import Section
+from isotherm.experiments import figure, largest_step, nuts, results, tables
+from isotherm.experiments.cell import Cell, measure
+from isotherm.experiments.jobs import Job, JobResult
+from isotherm.experiments.report import Section
+from isotherm.experiments.tasks import Materials, Task
+from isotherm.samplers.settings import attributes
+
+
+class Options(NamedTuple):
+    """What was asked for on the command line of `isotherm reproduce`."""
+
+    quick: bool = False
+    seeds: int | None = None
+    data_dir: Path | None = None
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """`curve` names what the figure shows against passes: a key of summary.CURVES."""
+    """`curve` names what the figure shows against passes: a key of figure.CURVES."""
 
     name: str
     title: str
     tasks: tuple[Task, ...]
     curve: str
-    notes: str = ""
 
     @property
     def workers(self) -> int:
-        """How many cells run at a time: as many as the most modest task says."""
+        """Cells that run at the same time: what the task that allows fewest allows."""
         return min(task.workers for task in self.tasks)
 
-    def jobs(self, options: Options) -> list[Job]:
-        """The first seed of every table first, then its references, the other seeds, and the largest steps."""
-        found = [job for task in self.tasks for job in plan.jobs(self.name, task, options)]
-        return sorted(found, key=lambda job: plan.turn(job.settings))
+    @property
+    def quick_lengths(self) -> list[str]:
+        """How much shorter `--quick` is."""
+        return [f"{task.title}: {task.quick_passes:g} of {task.passes:g} passes" for task in self.tasks]
 
-    def summary(self, finished: Sequence[Finished], figures: Path) -> tuple[list[dict[str, Any]], Section]:
-        """The entries of results.json, and the experiment's part of the report."""
-        found = summary.cells(finished)
-        return found, summary.section(self.name, self.title, self.notes, self.tasks, self.curve, found, figures)
+    def jobs(self, options: Options) -> list[Job]:
+        """In an order in which a command that is stopped early has done what is looked at first."""
+        order = {"first seed": 0, "reference": 1, "cell": 2, "largest_step": 3}
+
+        def turn(job: Job) -> tuple[int, int]:
+            kind, seed = job.settings["kind"], job.settings["seed"]
+            return order["first seed" if kind == "cell" and seed == 0 else kind], seed
+
+        return sorted((job for task in self.tasks for job in TaskJobs(self.name, task, options).all()), key=turn)
+
+    def summarise(self, done: Sequence[JobResult], figures: Path) -> tuple[list[dict[str, Any]], Section]:
+        """The entries of results.json, and the experiment's section of the report."""
+        entries = results.entries(done)
+        picture = figure.write(self.name, self.title, self.tasks, self.curve, entries, figures)
+        task_tables = [table for task in self.tasks for table in tables.of_task(task, entries)]
+        settings = [tables.settings(task, entries) for task in self.tasks]
+        return entries, Section(self.title, "", task_tables, [picture], settings)
+
+
+def grid(task: Task, seeds: int | None = None) -> list[Cell]:
+    """Every cell of a task, seed by seed."""
+    return [
+        Cell(method, step_size, friction, seed)
+        for seed in range(task.seeds if seeds is None else seeds)
+        for step_size in task.step_sizes
+        for friction in task.frictions
+        for method in task.methods
+    ]
+
+
+class TaskJobs:
+    """The jobs of one task: what each computes, and the settings that determine its result."""
+
+    def __init__(self, experiment: str, task: Task, options: Options) -> None:
+        self.task, self.options = task, options
+        self.passes = task.quick_passes if options.quick else task.passes
+        self.prefix = f"{experiment}/{task.dataset}"
+        self.shared = {
+            "experiment": experiment,
+            "dataset": task.dataset,
+            "batch_size": task.batch_size,
+            "burn_in": task.burn_in,
+            "thin": task.thin,
+            "notes": task.notes,
+            "step_size": None,
+            "friction": None,
+            "seed": 0,
+        }
+        self._loading = threading.Lock()
+        self._materials: Materials | None = None
+
+    def all(self) -> list[Job]:
+        task = self.task
+        jobs = [self.reference()] if task.reference_draws and nuts.available() else []
+        jobs += [self.cell(cell) for cell in grid(task, None if task.seeds == 1 else self.options.seeds)]
+        if task.small_step is not None:
+            jobs += [self.largest_step(method, task.small_step) for method in task.methods]
+        return jobs
+
+    def materials(self) -> Materials:
+        """Loaded for the first job that asks; jobs run in several threads."""
+        with self._loading:
+            self._materials = self._materials or self.task.load(self.options.data_dir)
+            return self._materials
+
+    def cell(self, cell: Cell) -> Job:
+        sampler = self.task.sampler(cell.method, cell.step_size, cell.friction)
+        settings = {
+            **self.shared,
+            **attributes(sampler),
+            "kind": "cell",
+            "sampler": cell.method,
+            "step_size": cell.step_size,
+            "friction": cell.friction,
+            "seed": cell.seed,
+            "passes": self.passes,
+        }
+        name = f"{self.prefix}/{cell.method}-h{cell.step_size:g}-A{cell.friction:g}-seed{cell.seed}"
+        return Job(name, settings, lambda: measure(self.task, self.materials(), cell, self.passes))
+
+    def reference(self) -> Job:
+        draws = self.task.reference_draws // (5 if self.options.quick else 1)
+        settings = {
+            **self.shared,
+            "kind": "reference",
+            "sampler": "nuts",
+            "draws": draws,
+            "averaged_draws": draws,
+            "warmup": nuts.WARMUP,
+        }
+        return Job(f"{self.prefix}/nuts", settings, lambda: nuts.measure(self.materials(), draws))
+
+    def largest_step(self, method: str, small_step: float) -> Job:
+        settings = {
+            **self.shared,
+            **attributes(self.task.sampler(method, small_step, largest_step.FRICTION)),
+            "kind": "largest_step",
+            "sampler": method,
+            "friction": largest_step.FRICTION,
+            "passes": self.passes,
+            "small_step": small_step,
+            "limit": largest_step.LIMIT,
+            "tolerance": largest_step.TOLERANCE,
+            "precision": largest_step.PRECISION,
+        }
+        name = f"{self.prefix}/{method}-largest-step"
+        return Job(name, settings, lambda: largest_step.measure(self.task, self.materials(), method, self.passes))

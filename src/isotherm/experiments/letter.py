@@ -5,18 +5,18 @@ and 100 beside it.
 """
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from isotherm.datasets import letter
-from isotherm.datasets.files import Folder
 from isotherm.experiments.experiment import Experiment
-from isotherm.experiments.settings import METHODS, Materials, Task
+from isotherm.experiments.tasks import METHODS, Materials, Task
 from isotherm.models import DRBM
 
 HIDDEN = 100
 
 
-def load(prior_variance: float, data_dir: Folder | None = None) -> Materials:
+def load(prior_variance: float, data_dir: Path | None = None) -> Materials:
     train, test = letter.load(data_dir)
     model = DRBM(letter.FEATURES, HIDDEN, letter.CLASSES, prior_variance)
     return Materials(model, train, model.init, test)

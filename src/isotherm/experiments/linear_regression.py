@@ -4,18 +4,19 @@ N = 10,000, d = 100, n = 500 with replacement, prior variance 10, unit noise. Th
 drawn or where the chains start: θ ~ N(0, 0.01 I) and a start at 0 give its pattern.
 """
 
+from pathlib import Path
+
 import numpy as np
 
 from isotherm.datasets import linear_regression
-from isotherm.datasets.files import Folder
 from isotherm.experiments.experiment import Experiment
-from isotherm.experiments.settings import Gaussian, Materials, Task
+from isotherm.experiments.tasks import Gaussian, Materials, Task
 from isotherm.models import Linear
 
 PRIOR_VARIANCE = 10.0
 
 
-def load(data_dir: Folder | None = None) -> Materials:
+def load(data_dir: Path | None = None) -> Materials:
     """The synthetic data of seed 0 and their exact posterior; `data_dir` is not needed."""
     data = linear_regression.make(N=10_000, d=100, seed=0, scale=0.1).data
     exact = linear_regression.posterior(data, PRIOR_VARIANCE)

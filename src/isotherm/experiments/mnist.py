@@ -4,16 +4,17 @@ Pixels/255 times a 784×100 matrix of standard normal entries, no centring, no i
 The small step of the largest-step search is the paper's smallest: from θ = 0 CCAdL already diverges at 2e-4 (A = 10).
 """
 
+from pathlib import Path
+
 import numpy as np
 
 from isotherm.datasets import mnist
-from isotherm.datasets.files import Folder
 from isotherm.experiments.experiment import Experiment
-from isotherm.experiments.settings import Materials, Task
+from isotherm.experiments.tasks import Materials, Task
 from isotherm.models import Logistic
 
 
-def load(data_dir: Folder | None = None) -> Materials:
+def load(data_dir: Path | None = None) -> Materials:
     train, test = mnist.pair(7, 9, projection=100, seed=0, data_dir=data_dir)
     return Materials(Logistic(100, prior_variance=1.0), train, np.zeros(100, np.float32), test)
 

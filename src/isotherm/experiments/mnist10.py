@@ -1,15 +1,16 @@
 """A large run that the paper does not have: discriminative RBM on all ten MNIST digits, 60,000 rows."""
 
+from pathlib import Path
+
 from isotherm.datasets import mnist
-from isotherm.datasets.files import Folder
 from isotherm.experiments.experiment import Experiment
-from isotherm.experiments.settings import METHODS, Materials, Task
+from isotherm.experiments.tasks import METHODS, Materials, Task
 from isotherm.models import DRBM
 
 COMPONENTS, HIDDEN = 50, 100
 
 
-def load(data_dir: Folder | None = None) -> Materials:
+def load(data_dir: Path | None = None) -> Materials:
     train, test = mnist.principal_components(COMPONENTS, data_dir)
     model = DRBM(COMPONENTS, HIDDEN, 10, prior_variance=10.0)
     return Materials(model, train, model.init, test)

@@ -54,20 +54,11 @@ TABLE_3 = {
 }
 
 
-class Citation(NamedTuple):
-    """A number and where it is printed."""
-
-    value: float
-    source: str
-
-
-def losses(dataset: str) -> dict[tuple[str, float, float], Citation]:
+def losses(dataset: str) -> dict[tuple[str, float, float], float]:
     """Every number the paper prints for a data set, by (method, step size, friction)."""
-    found = {}
-    for table, rows in (("Table 1", TABLE_1.get(dataset, ())), ("Table 3", TABLE_3.get(dataset, ()))):
-        for step_size, values in rows:
-            places = [(method, friction) for friction in (1.0, 10.0) for method in METHODS]
-            for (method, friction), value in zip(places, values, strict=True):
-                source = f"{table}, {dataset}, h = {step_size:g}, A = {friction:g}"
-                found[method, step_size, friction] = Citation(value, source)
-    return found
+    columns = [(method, friction) for friction in (1.0, 10.0) for method in METHODS]
+    return {
+        (method, row.step_size, friction): loss
+        for row in (TABLE_1 | TABLE_3).get(dataset, ())
+        for (method, friction), loss in zip(columns, row.losses, strict=True)
+    }

@@ -5,13 +5,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from isotherm import report
 from isotherm.datasets import DatasetError
-from isotherm.experiments import reference, runner
-from isotherm.experiments.plan import Options
-from isotherm.experiments.runner import Finished, Job
+from isotherm.experiments import NAMES, jobs, nuts, provenance, report
+from isotherm.experiments.experiment import Options
 
-NAMES = ("linear-regression", "mnist", "cifar10", "letter", "acoustic", "mnist10", "weak-order")
 TITLE = "mCCAdL and eCCAdL: the paper's experiments, reproduced"
 
 
@@ -24,7 +21,7 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 
 def experiment(name: str) -> Any:
-    """`EXPERIMENT` of the file of that name: it has jobs(options), workers and summary(finished, figures)."""
+    """`EXPERIMENT` of the file of that name, an Experiment or what has the same methods."""
     return import_module(f"isotherm.experiments.{name.replace('-', '_')}").EXPERIMENT
 
 
@@ -36,32 +33,39 @@ def reproduce(
     With several experiments, one whose data cannot be had is left out; alone, it is an error.
     """
     experiments = {name: experiment(name) for name in chosen(names)}
-    plans: dict[str, list[Job]] = {name: one.jobs(options) for name, one in experiments.items()}
-    if not reference.available():
-        tell(f"{reference.MISSING}; going on without it")
-    total, done = sum(len(jobs) for jobs in plans.values()), 0
-    cells, sections = [], []
-    for name, jobs in plans.items():
-        finished: dict[str, Finished] = {}
+    planned: dict[str, list[jobs.Job]] = {name: one.jobs(options) for name, one in experiments.items()}
+    if not nuts.available():
+        tell(f"{nuts.MISSING}; continuing without it")
+    total, done, reused = sum(map(len, planned.values())), 0, 0
+    entries, sections, quick_lengths = [], [], []
+    for name, its_jobs in planned.items():
+        results: dict[str, jobs.JobResult] = {}
         try:
             tick(done, total, name)
-            with runner.divergence_is_data():
-                for outcome in runner.run(jobs, out / "cells", experiments[name].workers):
-                    finished[outcome.job.name] = outcome
-                    tick(done + len(finished), total, outcome.job.name)
+            with jobs.no_divergence_warnings():
+                for one in jobs.run(its_jobs, out / "cells", experiments[name].workers):
+                    results[one.job.name] = one
+                    tick(done + len(results), total, one.job.name)
         except DatasetError as missing:
-            if len(plans) == 1:
+            if len(planned) == 1:
                 raise
             tell(f"{name} left out: {missing}")
             sections.append(report.Section(name, f"Left out: {missing}"))
-            total -= len(jobs)
+            total -= len(its_jobs)
             continue
-        done += len(jobs)
-        found, section = experiments[name].summary([finished[job.name] for job in jobs], out / "figures")
-        cells += found
+        done += len(its_jobs)
+        reused += sum(one.reused for one in results.values())
+        its_entries, section = experiments[name].summarise([results[job.name] for job in its_jobs], out / "figures")
+        entries += its_entries
         sections.append(section)
+        quick_lengths += experiments[name].quick_lengths
+    origin = provenance.describe()
+    if reused:
+        origin.append(
+            f"{reused} of {total} runs were there from earlier commands, perhaps of another version or machine"
+        )
     return [
-        report.write_json(cells, out / "results.json"),
-        report.write_csv(cells, out / "results.csv"),
-        report.write_html(TITLE, sections, out / "report.html"),
+        report.write_json(entries, out / "results.json"),
+        report.write_csv(entries, out / "results.csv"),
+        report.write_html(TITLE, sections, out / "report.html", origin, quick_lengths if options.quick else ()),
     ]

@@ -1,4 +1,4 @@
-"""The paper's claim of weak second order, put to the test: bias of ⟨θ²⟩ against the step size.
+"""A test of the paper's claim of weak second order: bias of ⟨θ²⟩ against the step size.
 
 A linear-Gaussian model whose gradient noise is known: one example has log-likelihood −½|x − θ|², so the force is
 (N/n) Σ_batch (x_i − θ), its covariance S = (N²/n) Cov(x) does not depend on θ, and the posterior is N(x̄, I/N) under a
@@ -23,13 +23,16 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm import plots, results, samplers
-from isotherm.driver import sample
-from isotherm.experiments.plan import Options
-from isotherm.experiments.runner import Finished, Job
-from isotherm.experiments.settings import LABELS, METHODS
+from isotherm import samplers
+from isotherm.experiments import plots
+from isotherm.experiments.cell import first_bad_step
+from isotherm.experiments.experiment import Options
+from isotherm.experiments.jobs import Job, JobResult
+from isotherm.experiments.report import Entry, Picture, Section, Table
+from isotherm.experiments.tasks import LABELS
 from isotherm.posterior import Covariance, Noisy, Posterior
-from isotherm.report import Entry, Picture, Section, Table
+from isotherm.samplers.settings import attributes
+from isotherm.sampling import sample
 
 N, BATCH, D = 2_000, 100, 10
 STEPS, QUICK_STEPS = 40_000, 4_000
@@ -38,7 +41,7 @@ FREQUENCY = math.sqrt(N)  # of the posterior's harmonic well
 FRICTION = round(FREQUENCY, 3)
 THERMAL_MASS = 0.02  # so small that ξ is stationary after burn-in
 STEP_SIZES = tuple(round(x / FREQUENCY, 8) for x in (0.0125, 0.025, 0.05, 0.1, 0.141, 0.2, 0.283, 0.4))
-VARIANTS = ("sgnht", "ccadl", "mccadl-known", "mccadl", *(("eccadl",) if "eccadl" in METHODS else ()))
+VARIANTS = ("sgnht", "ccadl", "mccadl-known", "mccadl", "eccadl")
 NAMES = LABELS | {"mccadl-known": "mCCAdL, S known", "mccadl": "mCCAdL, S from the batch"}
 
 
@@ -107,16 +110,15 @@ def bias(variant: str, step_size: float, steps: int) -> dict[str, Any]:
     )
     if tree.attrs["interrupted"]:
         raise KeyboardInterrupt
-    first_bad = tree["sample_stats"]["first_bad_step"].values
-    mean, variance = (tree[f"posterior_{which}"]["theta"].values.astype(np.float64) for which in ("mean", "variance"))
+    first_bad = first_bad_step(tree)
+    mean, variance = (np.asarray(tree[f"posterior_{moment}"]["theta"], np.float64) for moment in ("mean", "variance"))
     relative = N * (variance + (mean - centre) ** 2).mean(axis=1) - 1
-    alive = bool((first_bad < 0).all())
     return {
         "metrics": {
-            "relative_bias": float(relative.mean()) if alive else None,
-            "standard_error": float(relative.std(ddof=1) / math.sqrt(CHAINS)) if alive else None,
+            "relative_bias": float(relative.mean()) if first_bad is None else None,
+            "standard_error": float(relative.std(ddof=1) / math.sqrt(CHAINS)) if first_bad is None else None,
         },
-        "first_bad_step": None if alive else int(first_bad[first_bad >= 0].min()),
+        "first_bad_step": first_bad,
         "seconds": time.perf_counter() - began,
         "seconds_per_step": tree.attrs["sampling_time"] / tree.attrs["steps_done"],
     }
@@ -124,10 +126,10 @@ def bias(variant: str, step_size: float, steps: int) -> dict[str, Any]:
 
 def slope(step_sizes: Sequence[float], biases: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
     """Of log|bias| against log h and its error, by weighted least squares, from biases beyond 3 errors and below ½."""
-    kept = [(h, abs(b), e) for h, b, e in zip(step_sizes, biases, errors, strict=True) if 3 * e < abs(b) < 0.5]
-    if len(kept) < 2:
+    points = [(h, abs(b), e) for h, b, e in zip(step_sizes, biases, errors, strict=True) if 3 * e < abs(b) < 0.5]
+    if len(points) < 2:
         return math.nan, math.nan
-    h, b, e = (np.array(column) for column in zip(*kept, strict=True))
+    h, b, e = (np.array(column) for column in zip(*points, strict=True))
     weights = (b / e) ** 2
     x = np.log(h) - np.average(np.log(h), weights=weights)
     scale = np.sum(weights * x**2)
@@ -135,9 +137,10 @@ def slope(step_sizes: Sequence[float], biases: Sequence[float], errors: Sequence
 
 
 class WeakOrder:
-    """The experiment, in the shape the command wants."""
+    """The experiment, with the methods of `experiment.Experiment`."""
 
     name, title, workers = "weak-order", "Weak order: bias of ⟨θ²⟩ against the step size", 1
+    quick_lengths = (f"weak order: {QUICK_STEPS:,} of {STEPS:,} steps",)
 
     def jobs(self, options: Options) -> list[Job]:
         steps = QUICK_STEPS if options.quick else STEPS
@@ -145,6 +148,7 @@ class WeakOrder:
 
     def _job(self, variant: str, step_size: float, steps: int) -> Job:
         settings = {
+            **attributes(sampler(variant, step_size)),
             "kind": "cell",
             "experiment": self.name,
             "dataset": "gaussian-mean",
@@ -158,38 +162,38 @@ class WeakOrder:
             "chains": CHAINS,
             "steps": steps,
             "burn_in": 0.2,
-            **results.settings("sampler", sampler(variant, step_size)),
         }
         name = f"{self.name}/{variant}-h{step_size:g}"
         return Job(name, settings, lambda: bias(variant, step_size, steps))
 
-    def summary(self, finished: Sequence[Finished], figures: Path) -> tuple[list[dict[str, Any]], Section]:
-        cells = [{**job.settings, **result} for job, result in finished]
-        lines, rows, gone = [], [], []
+    def summarise(self, done: Sequence[JobResult], figures: Path) -> tuple[list[dict[str, Any]], Section]:
+        cells = [{**one.job.settings, **one.result} for one in done]
+        lines, rows, diverged = [], [], []
         for variant in VARIANTS:
             mine = [cell for cell in cells if cell["sampler"] == variant]
-            alive = [cell for cell in mine if cell["first_bad_step"] is None]
-            if bad := [cell["step_size"] for cell in mine if cell not in alive]:
-                gone.append(f"{NAMES[variant]} diverged from h = {min(bad):.2g} on")
-            h = [cell["step_size"] for cell in alive]
-            biases, errors = ([cell["metrics"][m] for cell in alive] for m in ("relative_bias", "standard_error"))
+            finite = [cell for cell in mine if cell["first_bad_step"] is None]
+            if bad := [cell["step_size"] for cell in mine if cell not in finite]:
+                diverged.append(f"{NAMES[variant]} diverged from h = {min(bad):.2g} on")
+            h = [cell["step_size"] for cell in finite]
+            biases, errors = ([cell["metrics"][m] for cell in finite] for m in ("relative_bias", "standard_error"))
             lines.append(plots.Line(NAMES[variant], h, [abs(b) for b in biases], variant, 1.0, errors))
             order, uncertain = slope(h, biases, errors)
-            said = "–" if math.isnan(order) else f"{order:.2f} ± {uncertain:.2f}"
-            rows.append([Entry(NAMES[variant]), *map(_entry, mine), Entry(said)])
-        panel = plots.Panel("", lines, note="\n".join(gone))
+            fitted = "–" if math.isnan(order) else f"{order:.2f} ± {uncertain:.2f}"
+            rows.append([Entry(NAMES[variant]), *map(_entry, mine), Entry(fitted)])
+        panel = plots.Panel("", lines, note="\n".join(diverged))
         drawn = plots.draw([[panel]], "step size", "|relative bias of ⟨θ²⟩|", xscale="log", yscale="log")
         plots.save(drawn, figures / f"{self.name}.pdf")
-        picture = Picture(plots.save(drawn, figures / f"{self.name}.png"), self.title)
+        caption = f"{self.title}. The band around a line: ± one standard error over {CHAINS} chains."
+        picture = Picture(plots.save(drawn, figures / f"{self.name}.png"), caption)
         columns = ["", *(f"h = {h:g}" for h in STEP_SIZES), "slope"]
-        caption = "relative bias ± standard error over chains; slope of log|bias| on log h for 3 errors < |bias| < 0.5"
+        caption = "Relative bias ± standard error over chains. Slope of log|bias| on log h for 3 errors < |bias| < 0.5."
         table = Table(self.title, columns, rows, caption)
         return cells, Section(self.title, (__doc__ or "").split("\n\n", 1)[1], [table], [picture])
 
 
 def _entry(cell: dict[str, Any]) -> Entry:
     if cell["first_bad_step"] is not None:
-        return Entry(f"NaN, step {cell['first_bad_step']}", shade="gone")
+        return Entry(f"NaN, step {cell['first_bad_step']}", shade="diverged")
     return Entry(f"{cell['metrics']['relative_bias']:+.4f} ± {cell['metrics']['standard_error']:.4f}")
 
 

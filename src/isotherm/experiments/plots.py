@@ -1,10 +1,12 @@
-"""Figures, in one style that reads in grey: a method has a colour and a marker, a friction a line style."""
+"""How figures look, also in grey: a method has a colour and a marker, a friction a line style."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from isotherm import files
 
 COLOURS = {
     "mccadl-known": "#009E73",
@@ -14,15 +16,8 @@ COLOURS = {
     "mccadl": "#0072B2",
     "eccadl": "#000000",
 }
-MARKERS = {
-    "mccadl-known": "P",
-    "sghmc": "s",
-    "sgnht": "^",
-    "ccadl": "v",
-    "mccadl": "o",
-    "eccadl": "D",
-}
-DASHES = {1.0: "-", 10.0: "--"}
+MARKERS = {"mccadl-known": "P", "sghmc": "s", "sgnht": "^", "ccadl": "v", "mccadl": "o", "eccadl": "D"}
+DASHES = {1.0: "-", 10.0: "--"}  # by friction
 STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -54,7 +49,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes: its title, curves, a horizontal line (label, y) and words such as which methods diverged."""
+    """One set of axes: its title, curves, a horizontal line (label, y), a note above and the limits of its y axis."""
 
     title: str
     lines: Sequence[Line]
@@ -112,21 +107,16 @@ def _panel(axes: Any, panel: Panel, xscale: str, yscale: str) -> None:
 
 def _legend(figure: Any, axes: Any) -> None:
     """Each label once, whichever panels it occurs in."""
-    found: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for place in axes.flat:
-        found |= {label: handle for handle, label in zip(*place.get_legend_handles_labels(), strict=True)}
-    if found:
-        figure.legend(
-            found.values(),
-            found.keys(),
-            loc="outside upper center",
-            ncols=min(2 * axes.shape[1], len(found)),
-            fontsize=8,
-        )
+        handles |= {label: handle for handle, label in zip(*place.get_legend_handles_labels(), strict=True)}
+    if handles:
+        columns = min(2 * axes.shape[1], len(handles))
+        figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns, fontsize=8)
 
 
 def save(figure: Any, path: Path) -> Path:
     """Write the figure as `path` says (.png, .pdf, .svg), making its folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    with files.replacing(path, durable=False) as partial:
+        figure.savefig(partial, format=path.suffix.removeprefix("."))
     return path

@@ -2,7 +2,7 @@
 
 import pytest
 
-from isotherm import plots
+from isotherm.experiments import plots
 
 LINES = [
     plots.Line("mCCAdL, A = 1", [1, 2, 3], [3.0, 2.0, 1.0], "mccadl", 1.0, [0.1, 0.1, 0.1]),

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from isotherm.stepsize import largest_usable_step, usable
+from isotherm.experiments.largest_step import search, usable
 
 
 def test_usable_is_finite_and_within_five_percent():
@@ -16,28 +16,28 @@ def test_usable_is_finite_and_within_five_percent():
 
 @pytest.mark.parametrize("edge", [1.3e-4, 7e-4, 0.0123])
 def test_bisection_finds_the_edge_to_ten_percent(edge):
-    found = largest_usable_step(lambda h: 0.15 if h < edge else math.nan, 1e-4, 0.1)
-    assert edge / 1.1 <= found.step_size <= edge
-    assert not found.at_limit
-    assert found.trials[0].step_size == 1e-4
-    assert all(trial.usable == (trial.step_size < edge) for trial in found.trials)
+    largest = search(lambda h: 0.15 if h < edge else math.nan, 1e-4, 0.1)
+    assert edge / 1.1 <= largest.step_size <= edge
+    assert not largest.at_limit
+    assert largest.trials[0].step_size == 1e-4
+    assert all(trial.usable == (trial.step_size < edge) for trial in largest.trials)
 
 
 def test_a_loss_that_creeps_up_is_unusable_too():
-    found = largest_usable_step(lambda h: 1 + 100 * h, 1e-5, 0.1, precision=1.01)
-    assert found.step_size == pytest.approx(0.0005, rel=0.03)  # 1 + 100h = 1.05 (1 + 100e-5), to the precision
+    largest = search(lambda h: 1 + 100 * h, 1e-5, 0.1, precision=1.01)
+    assert largest.step_size == pytest.approx(0.0005, rel=0.03)  # 1 + 100h = 1.05 (1 + 100e-5), to the precision
 
 
 def test_the_limit_is_said():
-    found = largest_usable_step(lambda h: 1.0, 1e-3, 0.05)
-    assert found.step_size == 0.05
-    assert found.at_limit
+    largest = search(lambda h: 1.0, 1e-3, 0.05)
+    assert largest.step_size == 0.05
+    assert largest.at_limit
 
 
 def test_no_usable_step_at_all():
-    found = largest_usable_step(lambda h: math.nan, 1e-3, 0.05)
-    assert found.step_size is None
-    assert len(found.trials) == 1
+    largest = search(lambda h: math.nan, 1e-3, 0.05)
+    assert largest.step_size is None
+    assert len(largest.trials) == 1
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_no_usable_step_at_all():
 )
 def test_bad_arguments_are_named(small, limit, precision, words):
     with pytest.raises(ValueError, match=words):
-        largest_usable_step(lambda h: 1.0, small, limit, precision=precision)
+        search(lambda h: 1.0, small, limit, precision=precision)

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from isotherm.experiments import runner
-from isotherm.experiments.runner import Job
+from isotherm.experiments import jobs
+from isotherm.experiments.jobs import Job
 
 
 def counted(names, calls, settings=None):
@@ -23,17 +23,18 @@ def counted(names, calls, settings=None):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_finished_job_is_not_done_again(tmp_path, workers):
     calls = []
-    first = list(runner.run(counted("ab", calls), tmp_path, workers))
-    again = list(runner.run(counted("abc", calls), tmp_path, workers))
+    first = list(jobs.run(counted("ab", calls), tmp_path, workers))
+    second = list(jobs.run(counted("abc", calls), tmp_path, workers))
     assert sorted(calls) == ["a", "b", "c"]
-    assert {job.name: result for job, result in again} == {name: {"value": 1} for name in "abc"}
-    assert len(first) == 2
+    assert {one.job.name: one.result for one in second} == {name: {"value": 1} for name in "abc"}
+    assert [one.reused for one in first] == [False, False]
+    assert {one.job.name: one.reused for one in second} == {"a": True, "b": True, "c": False}
 
 
 def test_other_settings_are_another_result(tmp_path):
     calls = []
-    list(runner.run(counted("a", calls, {"passes": 20}), tmp_path))
-    list(runner.run(counted("a", calls, {"passes": 200}), tmp_path))
+    list(jobs.run(counted("a", calls, {"passes": 20}), tmp_path))
+    list(jobs.run(counted("a", calls, {"passes": 200}), tmp_path))
     assert calls == ["a", "a"]
 
 
@@ -41,7 +42,7 @@ def test_other_settings_are_another_result(tmp_path):
 def test_a_broken_file_is_done_again(tmp_path, content):
     calls = []
     (tmp_path / "a.json").write_text(content, encoding="latin-1")
-    (only,) = runner.run(counted("a", calls), tmp_path)
+    (only,) = jobs.run(counted("a", calls), tmp_path)
     assert only.result == {"value": 1}
     assert json.loads((tmp_path / "a.json").read_text())["result"] == {"value": 1}
 
@@ -51,21 +52,21 @@ def test_what_fails_is_raised_and_what_was_done_is_kept(tmp_path, workers):
     def broken():
         raise ArithmeticError("no")
 
-    jobs = [*counted("a", []), Job("b", {}, broken)]
+    work = [*counted("a", []), Job("b", {}, broken)]
     with pytest.raises(ArithmeticError, match="no"):
-        list(runner.run(jobs, tmp_path, workers))
-    assert runner.kept(tmp_path, jobs[1]) is None
+        list(jobs.run(work, tmp_path, workers))
+    assert jobs.read_result(tmp_path, work[1]) is None
 
 
 def test_nothing_but_whole_files_is_left(tmp_path):
-    list(runner.run(counted("ab", []), tmp_path))
+    list(jobs.run(counted("ab", []), tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "b.json"]
 
 
 SLOW = """
 import sys, time
 from pathlib import Path
-from isotherm.experiments.runner import Job, run
+from isotherm.experiments.jobs import Job, run
 out = Path(sys.argv[1])
 def work(name):
     with (out / "log").open("a") as log: log.write(name + "\\n")

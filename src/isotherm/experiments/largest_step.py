@@ -1,4 +1,4 @@
-"""The largest usable step of a sampler, and the one place that says what usable means.
+"""The largest usable step size of a method, and the one place that says what usable means.
 
 A step size h is usable if every draw is finite and the test loss of the posterior mean is at most 5 % above its value
 at a small step.
@@ -6,12 +6,20 @@ at a small step.
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from isotherm import arguments
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from isotherm import arguments, diagnostics
+from isotherm.experiments import cell, classifier_metrics
+from isotherm.experiments.tasks import Materials, Task
 
 TOLERANCE = 0.05  # how far above its value at the small step the loss may be
 PRECISION = 1.1  # bisection ends when an unusable step is at most this many times the largest usable one
+LIMIT = 0.1  # the largest step that is tried: more than 60 times the paper's largest on MNIST and CIFAR-10
+FRICTION = 10.0  # the larger one of the paper's tables
 
 
 class Trial(NamedTuple):
@@ -30,12 +38,44 @@ class Largest(NamedTuple):
     trials: list[Trial]
 
 
+def measure(task: Task, materials: Materials, method: str, passes: float) -> dict[str, Any]:
+    """The largest usable step of one method on a task, with every step that was tried."""
+    assert task.small_step is not None
+    seconds = 0.0
+
+    def loss(step_size: float) -> float:
+        nonlocal seconds
+        tree = cell.draw(task, materials, cell.Cell(method, step_size, FRICTION, seed=0), passes)
+        seconds += tree.attrs["sampling_time"]
+        if cell.first_bad_step(tree) is not None:
+            return math.nan
+        return posterior_mean_loss(cell.parameters(tree), materials, task.burn_in)
+
+    largest = search(loss, task.small_step, LIMIT)
+    return {
+        "metrics": {"largest_usable_step": largest.step_size},
+        "at_limit": largest.at_limit,
+        "trials": [{"step_size": h, "loss": cell.finite(value), "usable": good} for h, value, good in largest.trials],
+        "first_bad_step": None,
+        "seconds": seconds,
+    }
+
+
+def posterior_mean_loss(draws: Any, materials: Materials, burn_in: float) -> float:
+    """Test log loss of the mean of the draws after burn-in."""
+    mean = jax.tree.map(lambda array: array[int(burn_in * len(array)) :].mean(axis=0), draws)
+    test = materials.test
+    assert test is not None
+    log_p = np.minimum(classifier_metrics.predict(materials.model, mean, jnp.asarray(test["x"])), 0)
+    return diagnostics.log_loss(log_p, np.asarray(materials.model.class_index(test["y"])))
+
+
 def usable(loss: float, loss_at_small: float, tolerance: float = TOLERANCE) -> bool:
     """Finite, and at most `tolerance` above the loss at a small step (for losses, which are positive)."""
     return math.isfinite(loss) and loss <= (1 + tolerance) * loss_at_small
 
 
-def largest_usable_step(
+def search(
     loss: Callable[[float], float],
     small: float,
     limit: float,

@@ -1,4 +1,4 @@
-"""The truth to be near: the posterior by BlackJAX's NUTS on all the data.
+"""The reference that other samplers are compared with: the posterior by BlackJAX's NUTS on all the data.
 
 NUTS runs in coordinates whitened by the Laplace approximation, from the mode, with unit mass: only its step size is
 adapted. The reference's own Monte Carlo error comes from batch means.
@@ -11,12 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm.experiments import classify
+from isotherm.experiments import classifier_metrics
 from isotherm.experiments.laplace import laplace, log_density
-from isotherm.experiments.settings import Materials
+from isotherm.experiments.tasks import Materials
 
-WARMUP = 300
-BATCHES = 20
+WARMUP = 300  # steps in which only a step size is found: the coordinates are whitened already
+BATCHES = 20  # of consecutive draws: the 2,000 of MNIST give batches of 100
 MISSING = "the reference posterior needs BlackJAX: pip install blackjax (or pip install -e '.[dev]' in a checkout)"
 
 
@@ -26,11 +26,11 @@ def available() -> bool:
     return importlib.util.find_spec("blackjax") is not None
 
 
-def reference(materials: Materials, draws: int, seed: int = 0) -> dict[str, Any]:
+def measure(materials: Materials, draws: int, seed: int = 0) -> dict[str, Any]:
     """Metrics and moments of all `draws` NUTS draws, the standard error of the expected log loss, the time taken."""
     began = time.perf_counter()
-    positions = nuts(materials, draws, seed)
-    metrics, _, moments = classify.measure(positions, materials, 0.0, True, most=draws)
+    positions = draw(materials, draws, seed)
+    metrics, _, moments = classifier_metrics.measure(positions, materials, 0.0, True, most=draws)
     return {
         "metrics": metrics,
         "moments": moments,
@@ -39,14 +39,14 @@ def reference(materials: Materials, draws: int, seed: int = 0) -> dict[str, Any]
     }
 
 
-def nuts(materials: Materials, draws: int, seed: int) -> np.ndarray:
+def draw(materials: Materials, draws: int, seed: int) -> np.ndarray:
     """Draws (draws, d), float32."""
     # BlackJAX's own code relies on the promotions that a strict user may have switched off.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        return _nuts(materials, draws, seed)
+        return _draw(materials, draws, seed)
 
 
-def _nuts(materials: Materials, draws: int, seed: int) -> np.ndarray:
+def _draw(materials: Materials, draws: int, seed: int) -> np.ndarray:
     try:
         import blackjax  # type: ignore[import-untyped]
     except ImportError:
@@ -62,8 +62,8 @@ def _nuts(materials: Materials, draws: int, seed: int) -> np.ndarray:
 
     warm_key, key = jax.random.split(jax.random.key(seed))
     warmup = blackjax.window_adaptation(blackjax.nuts, density)
-    (state, found), _ = warmup.run(warm_key, jnp.zeros_like(mode), num_steps=WARMUP)
-    kernel = blackjax.nuts(density, found["step_size"], jnp.ones_like(mode))
+    (state, adapted), _ = warmup.run(warm_key, jnp.zeros_like(mode), num_steps=WARMUP)
+    kernel = blackjax.nuts(density, adapted["step_size"], jnp.ones_like(mode))
 
     def step(state: Any, key: Any) -> Any:
         state, _ = kernel.step(key, state)
@@ -79,6 +79,6 @@ def standard_error(materials: Materials, positions: np.ndarray) -> float:
     assert test is not None
     labels = np.asarray(materials.model.class_index(test["y"]))
     batches = np.array_split(positions, BATCHES)
-    losses = [classify.predictive(materials.model, b, jnp.asarray(test["x"]), labels) for b in batches]
-    found = [loss["expected_log_loss"] for loss in losses]
-    return float(np.std(found, ddof=1) / np.sqrt(BATCHES))
+    metrics = [classifier_metrics.predictive(materials.model, b, jnp.asarray(test["x"]), labels) for b in batches]
+    losses = [values["expected_log_loss"] for values in metrics]
+    return float(np.std(losses, ddof=1) / np.sqrt(BATCHES))

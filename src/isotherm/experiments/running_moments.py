@@ -1,7 +1,7 @@
-"""Running moments of thinned draws: what a run would have said had it stopped earlier.
+"""Moments of the draws so far: the points of a curve, as if the run had ended there.
 
-At draw k the first fifth of those k draws is dropped as burn-in, so a curve's last point is the run's own result and a
-run is sampled once.
+At draw k the first fifth of those k draws is dropped as burn-in, so the last point of a curve is the result of the
+whole run, and one run gives every point.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isotherm.experiments.settings import Gaussian
+from isotherm.experiments.tasks import Gaussian
 
 
 class Window(NamedTuple):
@@ -23,8 +23,8 @@ class Window(NamedTuple):
 def windows(draws: int, burn_in: float, points: int = 40) -> list[Window]:
     """About `points` windows, evenly spaced, that end at draws/points, 2 draws/points, …, draws."""
     ends = np.unique(np.linspace(draws / points, draws, points).round().astype(int))
-    found = [Window(int(burn_in * end), int(end)) for end in ends if end - int(burn_in * end) > 1]
-    return found or [Window(0, draws)]
+    within = [Window(int(burn_in * end), int(end)) for end in ends if end - int(burn_in * end) > 1]
+    return within or [Window(0, draws)]
 
 
 def means(draws: np.ndarray, within: list[Window]) -> Iterator[np.ndarray]:

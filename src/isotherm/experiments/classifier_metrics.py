@@ -1,4 +1,4 @@
-"""How good a classifier's draws are: losses and errors on a test set, of the posterior mean and of the predictive."""
+"""Metrics of a classifier's draws: test losses and errors, of the posterior mean and of the posterior predictive."""
 
 from functools import partial
 from typing import Any
@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm import diagnostics
-from isotherm.experiments import curves
+from isotherm.experiments import running_moments
 from isotherm.experiments.laplace import laplace
-from isotherm.experiments.settings import Materials
+from isotherm.experiments.tasks import Materials
 
 METRICS = (
     "expected_log_loss",
@@ -20,7 +20,7 @@ METRICS = (
     "predictive_error",
     "calibration_error",
 )
-BLOCK = 50  # draws predicted at once
+BLOCK = 50  # draws predicted at once: memory for their probabilities stays small
 MOST_DRAWS = 400  # draws that losses are averaged over, evenly spaced: their spread is far below that of the seeds
 MOST_MOMENTS = 2000  # parameters up to which a cell keeps its mean, for distances to a reference
 
@@ -36,16 +36,16 @@ def measure(
     assert test is not None
     labels = np.asarray(model.class_index(test["y"]))
     x = jnp.asarray(test["x"])
-    windows = curves.windows(jax.tree.leaves(draws)[0].shape[0], burn_in)
+    windows = running_moments.windows(jax.tree.leaves(draws)[0].shape[0], burn_in)
     along = [_of_mean(model, mean, x, labels) for mean in _means(draws, windows)]
-    kept = jax.tree.map(lambda array: array[windows[-1].first :], draws)
-    metrics = dict(zip(METRICS, (0.0, *along[-1]), strict=False)) | predictive(model, kept, x, labels, most)
-    found = {
+    after_burn_in = jax.tree.map(lambda array: array[windows[-1].first :], draws)
+    metrics = dict(zip(METRICS, (0.0, *along[-1]), strict=False)) | predictive(model, after_burn_in, x, labels, most)
+    curves = {
         "draws": [float(window.last) for window in windows],
         "log_likelihood": [-loss for loss, _ in along],
         "error": [error for _, error in along],
     }
-    return metrics, found, moments(materials, kept)
+    return metrics, curves, moments(materials, after_burn_in)
 
 
 def predictive(model: Any, draws: Any, x: Any, labels: np.ndarray, most: int = MOST_DRAWS) -> dict[str, float]:
@@ -81,9 +81,9 @@ def moments(materials: Materials, draws: Any) -> dict[str, Any]:
     return {"whitened_mean": whitened.mean(axis=0).tolist(), "whitened_variance": float(whitened.var(axis=0).sum())}
 
 
-def _means(draws: Any, windows: list[curves.Window]) -> Any:
+def _means(draws: Any, windows: list[running_moments.Window]) -> Any:
     leaves, structure = jax.tree.flatten(draws)
-    for parts in zip(*(curves.means(leaf, windows) for leaf in leaves), strict=True):
+    for parts in zip(*(running_moments.means(leaf, windows) for leaf in leaves), strict=True):
         yield jax.tree.unflatten(structure, [p.astype(leaf.dtype) for p, leaf in zip(parts, leaves, strict=True)])
 
 

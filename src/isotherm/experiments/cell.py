@@ -1,28 +1,35 @@
-"""One cell: sample, then say how good the draws are."""
+"""One cell of a table: a method at one step size, friction and seed. Sample, then measure the draws."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
-from isotherm.driver import sample
-from isotherm.experiments import classify, gaussian
-from isotherm.experiments.settings import Cell, Materials, Task
+from isotherm.experiments import classifier_metrics, gaussian_metrics
+from isotherm.experiments.tasks import Materials, Task
+from isotherm.sampling import sample
 
 
-def run(task: Task, materials: Materials, cell: Cell, passes: float) -> dict[str, Any]:
-    """The cell's metrics, curves, first bad step (or None) and times; a diverged cell has None for metrics."""
+@dataclass(frozen=True)
+class Cell:
+    method: str
+    step_size: float
+    friction: float
+    seed: int
+
+
+def measure(task: Task, materials: Materials, cell: Cell, passes: float) -> dict[str, Any]:
+    """Sample the cell: its metrics (None if it diverged), curves, moments, first bad step (or None) and times."""
     tree = draw(task, materials, cell, passes)
-    first_bad = int(tree["sample_stats"]["first_bad_step"].values[0])
-    if tree.attrs["interrupted"]:
-        raise KeyboardInterrupt
-    measure = gaussian.measure if materials.exact is not None else classify.measure
-    metrics, curves, moments = measure(parameters(tree), materials, task.burn_in, first_bad < 0)
+    first_bad = first_bad_step(tree)
+    metrics_of = classifier_metrics if materials.exact is None else gaussian_metrics
+    metrics, curves, moments = metrics_of.measure(parameters(tree), materials, task.burn_in, first_bad is None)
     steps_a_pass = tree.attrs["population"] / tree.attrs["batch_size"]
     curves["passes"] = [draws * task.thin / steps_a_pass for draws in curves.pop("draws")]
     return {
         "metrics": {name: finite(value) for name, value in metrics.items()},
         "curves": {name: [finite(value) for value in values] for name, values in curves.items()},
         "moments": moments,
-        "first_bad_step": None if first_bad < 0 else first_bad,
+        "first_bad_step": first_bad,
         "seconds": tree.attrs["sampling_time"],
         "seconds_per_step": tree.attrs["sampling_time"] / tree.attrs["steps_done"],
         "settings": {k: v for k, v in tree.attrs.items() if not k.startswith(("sampling_time", "created"))},
@@ -30,8 +37,8 @@ def run(task: Task, materials: Materials, cell: Cell, passes: float) -> dict[str
 
 
 def draw(task: Task, materials: Materials, cell: Cell, passes: float) -> Any:
-    """The run itself, burn-in kept: it is dropped by the curves, point by point."""
-    return sample(
+    """The cell's run, with every draw from the first step on: each point of a curve drops a burn-in of its own."""
+    tree = sample(
         materials.posterior,
         task.sampler(cell.method, cell.step_size, cell.friction),
         materials.data,
@@ -44,6 +51,15 @@ def draw(task: Task, materials: Materials, cell: Cell, passes: float) -> Any:
         seed=cell.seed,
         progress=False,
     )
+    if tree.attrs["interrupted"]:
+        raise KeyboardInterrupt
+    return tree
+
+
+def first_bad_step(tree: Any) -> int | None:
+    """The first step after which a chain was not finite; None if every chain stayed finite."""
+    steps = tree["sample_stats"]["first_bad_step"].values
+    return int(steps[steps >= 0].min()) if (steps >= 0).any() else None
 
 
 def parameters(tree: Any) -> Any:

@@ -1,18 +1,18 @@
-"""What an experiment is made of, as data: methods, tasks, and one cell for each number in a table."""
+"""A task: one data set, its model, and the settings with which every method runs on it."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from isotherm import samplers
-from isotherm.datasets.files import Folder
 from isotherm.posterior import Posterior
 from isotherm.types import Batch, Params
 
 LABELS = {"sghmc": "SGHMC", "sgnht": "SGNHT", "ccadl": "CCAdL", "mccadl": "mCCAdL", "eccadl": "eCCAdL"}
-METHODS = tuple(name for name in LABELS if hasattr(samplers, name))  # the paper's order, ours last
+METHODS = tuple(LABELS)  # the paper's order, ours last
 
 
 class Gaussian(NamedTuple):
@@ -39,18 +39,27 @@ class Materials:
 
 @dataclass(frozen=True)
 class Task:
-    """One data set and what is run on it. `options` are further arguments of a method, by its name."""
+    """One data set and what is run on it.
+
+    Attributes:
+        load: reads the data, from the folder given with `--data` if there is one.
+        passes: length of a run, in passes over the data; `quick_passes` with `--quick`.
+        seeds: runs of each cell; they differ in nothing but the seed.
+        burn_in: fraction of the draws that is dropped.
+        workers: cells that run at the same time.
+        reference_draws: draws of NUTS, 0 for no reference.
+        small_step: the step size from which the largest usable one is searched; None for no search.
+    """
 
     dataset: str
     title: str
-    load: Callable[[Folder | None], Materials]
+    load: Callable[[Path | None], Materials]
     step_sizes: tuple[float, ...]
     batch_size: int
     passes: float
     quick_passes: float
     frictions: tuple[float, ...] = (1.0, 10.0)
     methods: tuple[str, ...] = METHODS
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     seeds: int = 3
     burn_in: float = 0.2
     thin: int = 1
@@ -60,25 +69,4 @@ class Task:
     notes: str = ""
 
     def sampler(self, method: str, step_size: float, friction: float) -> Any:
-        return getattr(samplers, method)(step_size, friction, **self.options.get(method, {}))
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run: a method at a step size, a friction and a seed."""
-
-    method: str
-    step_size: float
-    friction: float
-    seed: int
-
-
-def grid(task: Task, seeds: int | None = None) -> list[Cell]:
-    """Every cell of a task; the first seed of all comes first, so that a stopped command has a whole table early."""
-    return [
-        Cell(method, step_size, friction, seed)
-        for seed in range(task.seeds if seeds is None else seeds)
-        for step_size in task.step_sizes
-        for friction in task.frictions
-        for method in task.methods
-    ]
+        return getattr(samplers, method)(step_size, friction)

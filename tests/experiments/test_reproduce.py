@@ -1,20 +1,14 @@
-"""Settings as the paper and the issue have them, and the paper's numbers where they belong."""
-
-import math
+"""`isotherm reproduce`: every experiment by its name, whole or quick, and a report that says which."""
 
 import pytest
 
 from isotherm.datasets import DatasetError
-from isotherm.experiments import paper, reproduce, weak_order
-from isotherm.experiments.experiment import Experiment
-from isotherm.experiments.plan import Options
-from isotherm.experiments.runner import Job
-from isotherm.experiments.settings import METHODS, grid
-
-STANDARD = [name for name in reproduce.NAMES if name != "weak-order"]
+from isotherm.experiments import NAMES, reproduce, weak_order
+from isotherm.experiments.experiment import Experiment, Options
+from isotherm.experiments.jobs import Job
 
 
-@pytest.mark.parametrize("name", reproduce.NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_quick_shortens_but_drops_nothing(name):
     experiment = reproduce.experiment(name)
 
@@ -30,28 +24,8 @@ def test_quick_shortens_but_drops_nothing(name):
         }
 
 
-@pytest.mark.parametrize("name", STANDARD)
-def test_every_number_of_the_paper_has_a_cell(name):
-    for task in reproduce.experiment(name).tasks:
-        places = {(cell.method, cell.step_size, cell.friction) for cell in grid(task)}
-        printed = paper.losses(task.dataset)
-        assert set(printed) <= places
-        if printed:
-            assert len(printed) == 4 * 3 * 2
-            assert set(METHODS) == set(task.methods)
-
-
-def test_numbers_and_citations():
-    found = paper.losses("mnist-7-9")
-    assert found["mccadl", 5e-4, 10.0] == (0.1551, "Table 1, mnist-7-9, h = 0.0005, A = 10")
-    assert math.isnan(found["ccadl", 5e-4, 1.0].value)
-    assert math.isinf(found["sghmc", 1.2e-3, 1.0].value)
-    assert paper.losses("letter")["sgnht", 2.5e-2, 1.0].value == 0.3908
-    assert paper.losses("unknown") == {}
-
-
 def test_names():
-    assert reproduce.chosen(["all"]) == list(reproduce.NAMES)
+    assert reproduce.chosen(["all"]) == list(NAMES)
     assert reproduce.chosen(["mnist", "linear-regression"]) == ["linear-regression", "mnist"]
     with pytest.raises(ValueError, match=r"NAME must be one of linear-regression.* got 'mnits'"):
         reproduce.chosen(["mnits"])
