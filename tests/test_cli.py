@@ -148,7 +148,7 @@ def test_a_stopped_reproduce_goes_on_where_it_was(tmp_path, stop):
         code = process.wait(60)
     if stop == signal.SIGINT:
         assert code == 130
-        assert "the same command goes on there" in words.replace("\n", "")
+        assert "the same command continues there" in words.replace("\n", "")
         assert "Traceback" not in words
     before = wait_for_cells(tmp_path, 2)
     with start(tmp_path) as process:

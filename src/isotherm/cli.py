@@ -1,23 +1,24 @@
-"""Sample with stochastic-gradient thermostats, and reproduce the paper's experiments.
+"""The command line. Nothing heavy is imported before a command needs it, so that --help answers at once."""
 
-Nothing heavy is imported before a command needs it, so that --help answers at once.
-"""
-
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
+from isotherm.experiments import NAMES
+
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Sample with stochastic-gradient thermostats, and reproduce the paper's experiments.",
+    help="Sample Bayesian posteriors with stochastic gradients, and reproduce the paper's experiments.",
 )
 
 
-def say_version(wanted: bool) -> None:
+def print_version(wanted: bool) -> None:
     if wanted:
         from isotherm.version import __version__
 
@@ -28,7 +29,7 @@ def say_version(wanted: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=say_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=print_version, is_eager=True)
     ] = False,
 ) -> None:
     pass
@@ -43,32 +44,47 @@ def demo() -> None:
     from isotherm.experiments import demo as demonstration
 
     console = Console()
-    console.print(demonstration.WORDS)
-    cells = track(demonstration.results(), "sampling", len(demonstration.CELLS), console=Console(stderr=True))
-    found = list(cells)
-    console.print(demonstration.table(found))
-    path = demonstration.figure(found, Path("isotherm-demo") / "w2.png")
+    console.print(demonstration.INTRODUCTION)
+    total = len(demonstration.CELLS)
+    results = list(track(demonstration.run(), "sampling", total, console=Console(stderr=True)))
+    console.print(demonstration.table(results))
+    path = demonstration.figure(results, Path("isotherm-demo") / "w2.png")
     console.print(f"figure: {path}", soft_wrap=True, highlight=False)
 
 
-NAMES = "linear-regression, mnist, cifar10, letter, acoustic, mnist10, weak-order, or all"
-Data = Annotated[Path | None, typer.Option("--data", help="Folder of data sets; else $ISOTHERM_DATA, then the cache.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Folder with the data sets. Without it: the folder that ISOTHERM_DATA names, then your cache; what is in "
+        "neither is downloaded.",
+    ),
+]
 
 
 @app.command()
 def reproduce(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help=NAMES)],
-    quick: Annotated[bool, typer.Option("--quick", help="Shorter runs; nothing is left out.")] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds a cell; 3, or 1 for the largest models.")] = None,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help=f"{', '.join(NAMES)}, or all.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Every run, but shorter; the numbers cannot be compared with the paper's.")
+    ] = False,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="How many seeds each setting is run with. Default: 3; always 1 for the largest models."
+        ),
+    ] = None,
     data: Data = None,
-    out: Annotated[Path, typer.Option(help="Where results go; finished cells there are not run again.")] = Path("out"),
+    out: Annotated[
+        Path, typer.Option(help="Folder for the results. Runs that are finished there are not run again.")
+    ] = Path("out"),
 ) -> None:
-    """Run the paper's experiments and write results.json, results.csv, figures and report.html."""
-    from isotherm.datasets import DatasetError
+    """Run experiments of the paper; write results.json, results.csv, figures and report.html."""
     from isotherm.experiments import reproduce as experiments
-    from isotherm.experiments.plan import Options
+    from isotherm.experiments.experiment import Options
 
-    with progress_bar() as bar:
+    with progress_bar() as bar, mistakes_in_a_sentence(bar.stop):
         task = bar.add_task("setting up", total=None)
 
         def tick(done: int, total: int, name: str) -> None:
@@ -76,13 +92,10 @@ def reproduce(
 
         try:
             written = experiments.reproduce(names, Options(quick, seeds, data), out, tick, bar.console.print)
-        except (DatasetError, ValueError) as error:
-            bar.stop()
-            fail(error)
         except KeyboardInterrupt:
             bar.stop()
-            typer.echo(f"stopped; finished cells are kept in {out / 'cells'}: the same command goes on there", err=True)
-            leave(130)
+            typer.echo(f"stopped; finished runs are in {out / 'cells'}: the same command continues there", err=True)
+            end_at_once(130)
     for path in written:
         typer.echo(path)
 
@@ -90,55 +103,55 @@ def reproduce(
 @app.command()
 def sample(
     problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="mnist-7-9, letter, …; a wrong one lists them all.")
+        str,
+        typer.Argument(metavar="PROBLEM", help="A model with its data: mnist-7-9, letter, …; a wrong name lists all."),
     ],
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder to be made, such as run.zarr.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder to make for the draws, such as run.zarr.")],
     sampler: Annotated[str, typer.Option(help="eccadl, ccadl, mccadl, msgld, sghmc, sgld or sgnht.")] = "eccadl",
-    step_size: Annotated[str, typer.Option(help="A number, or auto for eccadl.")] = "auto",
-    friction: Annotated[float, typer.Option(help="A, where the sampler has one.")] = 1.0,
-    steps: Annotated[int | None, typer.Option(help="Steps of each chain; or")] = None,
-    passes: Annotated[float | None, typer.Option(help="passes over the data; the experiment's unless given.")] = None,
-    chains: Annotated[int, typer.Option(help="Independent chains.")] = 4,
-    thin: Annotated[int, typer.Option(help="Every how many steps a draw is kept.")] = 10,
-    seed: Annotated[int, typer.Option(help="Same seed, same draws.")] = 0,
+    step_size: Annotated[str, typer.Option(help='A number; eccadl also takes "auto" and finds one.')] = "auto",
+    friction: Annotated[float, typer.Option(help="The friction A, for samplers that have one.")] = 1.0,
+    steps: Annotated[int | None, typer.Option(help="How many steps each chain takes; or give --passes.")] = None,
+    passes: Annotated[
+        float | None,
+        typer.Option(help="How many passes over the data each chain takes. Default: as in the experiment."),
+    ] = None,
+    chains: Annotated[int, typer.Option(help="How many independent chains.")] = 4,
+    thin: Annotated[int, typer.Option(help="Keep one draw every this many steps.")] = 10,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same draws.")] = 0,
     data: Data = None,
 ) -> None:
-    """Sample a model of the experiments into a store that survives whatever ends the command."""
-    from isotherm.experiments import stored
+    """Sample a model of the experiments into a folder; `isotherm resume` continues it if it is interrupted."""
+    from isotherm.experiments import stored_runs
 
     settings = {"steps": steps, "passes": passes, "chains": chains, "thin": thin, "seed": seed}
-    _stored(lambda: stored.begin(problem, run, sampler, step_size, friction, data, **settings), run)
+    _run(lambda: stored_runs.start(problem, run, sampler, step_size, friction, data, **settings), run, data)
 
 
 @app.command()
 def resume(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder given to `isotherm sample`.")],
-    steps: Annotated[int | None, typer.Option(help="How many steps to add to the run's own.")] = None,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that was given to `isotherm sample`.")],
+    steps: Annotated[int | None, typer.Option(help="Take this many steps beyond those asked for at the start.")] = None,
     data: Data = None,
 ) -> None:
-    """Go on with a stored run, exactly where it stopped."""
-    from isotherm.experiments import stored
+    """Continue an interrupted run exactly where it stopped, or extend a finished one."""
+    from isotherm.experiments import stored_runs
 
-    _stored(lambda: stored.go_on(run, steps, data), run)
+    _run(lambda: stored_runs.continue_run(run, steps, data), run, data)
 
 
-def _stored(work: Callable[[], Any], run: Path) -> None:
-    """A run with a store: its mistakes in one sentence, where it stands at the end; 130 if Ctrl-C ended it."""
-    from isotherm.datasets import DatasetError
-    from isotherm.experiments.stored import said
-    from isotherm.store import StoreError
+def _run(work: Callable[[], Any], run: Path, data: Path | None) -> None:
+    """Run `work` and print how far the run in the folder `run` is; exit code 130 if Ctrl-C ended it."""
+    from isotherm.experiments.stored_runs import status
 
-    try:
+    with mistakes_in_a_sentence():
         tree = work()
-    except (DatasetError, StoreError, ValueError, TypeError) as error:
-        fail(error)
-    typer.echo(said(tree, run))
+    typer.echo(status(tree, run, data))
     if tree.attrs["interrupted"]:
         raise typer.Exit(130)
 
 
 def progress_bar() -> Any:
-    """A bar over cells with time left, on standard error."""
+    """A bar over runs with the time left, on standard error."""
     from rich import progress
     from rich.console import Console
 
@@ -152,13 +165,13 @@ def progress_bar() -> Any:
     )
 
 
-data_app = typer.Typer(no_args_is_help=True, help="List, fetch and check the data sets.")
+data_app = typer.Typer(no_args_is_help=True, help="List, download and check the data sets.")
 app.add_typer(data_app, name="data")
 
 
 @data_app.command("list")
 def data_list() -> None:
-    """Name, contents, licence and home of each data set."""
+    """Print name, contents, licence and home page of each data set."""
     from isotherm.datasets import catalogue
 
     for entry in catalogue():
@@ -166,39 +179,45 @@ def data_list() -> None:
 
 
 @data_app.command("fetch")
-def data_fetch(name: str, data: Data = None) -> None:
-    """Find or download the files of one data set and check them."""
-    from isotherm.datasets import DatasetError, fetch
+def data_fetch(
+    name: Annotated[str, typer.Argument(help="A data set, as `isotherm data list` names it.")], data: Data = None
+) -> None:
+    """Find the files of one data set, download those that are nowhere, check all, and print where they are."""
+    from isotherm.datasets import fetch
 
-    try:
+    with mistakes_in_a_sentence():
         paths = fetch(name, data)
-    except (DatasetError, ValueError) as error:
-        fail(error)
     for path in paths:
         typer.echo(path)
 
 
 @data_app.command("check")
 def data_check(data: Data = None) -> None:
-    """Say of every file whether it is there and right; exit code 1 if one is there and wrong."""
+    """Print for every file whether it is there and right; exit code 1 if one is there and wrong."""
     from isotherm.datasets import check
 
-    wrong = False
-    for name, file, status in check(data):
+    with mistakes_in_a_sentence():
+        files = check(data)
+    for name, file, status in files:
         typer.echo(f"{name}/{file}: {status}")
-        wrong |= status not in ("ok", "missing", "present, no checksum known")
-    if wrong:
+    if any(status not in ("ok", "missing", "present, no checksum known") for _, _, status in files):
         raise typer.Exit(1)
 
 
-def fail(message: Any) -> NoReturn:
-    """One sentence for the user, exit code 1."""
-    typer.echo(f"error: {message}", err=True)
-    raise typer.Exit(1)
+@contextmanager
+def mistakes_in_a_sentence(before: Callable[[], Any] = lambda: None) -> Iterator[None]:
+    """What a user can cause ends the command with one sentence and exit code 1; `before` is called first."""
+    try:
+        yield
+    except (OSError, ValueError) as error:  # DatasetError and StoreError are OSErrors
+        before()
+        sentence = re.sub(r"^\[Errno \d+\] ", "", str(error)).replace("data_dir (--data)", "--data")
+        typer.echo(f"error: {sentence}", err=True)
+        raise typer.Exit(1) from None
 
 
-def leave(code: int) -> NoReturn:
-    """End at once if cells still run in threads: they are not worth waiting for."""
+def end_at_once(code: int) -> NoReturn:
+    """Exit without waiting for runs in other threads: they would be thrown away."""
     import os
     import sys
     import threading

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 import isotherm
 from isotherm import cli
-from isotherm.experiments import stored
+from isotherm.experiments import reproduce, stored_runs
 
 PROGRAM = "import sys; from isotherm.cli import app; app(prog_name='isotherm', args=sys.argv[1:])"
 
@@ -56,12 +57,12 @@ def test_a_finished_run_is_extended(tmp_path):
 
 
 def test_every_problem_has_a_name_of_its_own():
-    tasks = [task for name in stored.STORED for task in stored.reproduce.experiment(name).tasks]
-    assert len(stored.problems()) == len(tasks)
+    tasks = [task for name in stored_runs.WITH_TASKS for task in reproduce.experiment(name).tasks]
+    assert len(stored_runs.problems()) == len(tasks)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("linear",), "PROBLEM must be one of linear_regression, mnist-7-9"),
         (("linear_regression", "--sampler", "nuts"), "--sampler must be one of eccadl"),
@@ -70,10 +71,10 @@ def test_every_problem_has_a_name_of_its_own():
         (("linear_regression", "--steps", "0"), "steps must be"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_made(tmp_path, words, said):
+def test_mistakes_are_told_before_anything_is_made(tmp_path, words, message):
     answer = invoke("sample", words[0], tmp_path / "run", *words[1:])
     assert answer.exit_code == 1
-    assert said in answer.output
+    assert message in answer.output
     assert not (tmp_path / "run").exists()
 
 
@@ -88,3 +89,37 @@ def test_what_cannot_be_resumed_is_refused(tmp_path):
     answer = invoke("resume", tmp_path / "mine")
     assert answer.exit_code == 1
     assert "was not started with `isotherm sample`" in answer.output
+
+
+def test_a_folder_that_is_no_run_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "photographs").mkdir()
+    (tmp_path / "photographs" / "cat.jpg").write_bytes(b"")
+    answer = invoke("resume", tmp_path / "photographs")
+    assert answer.exit_code == 1
+    assert isinstance(answer.exception, SystemExit), answer.exception
+    assert answer.output.startswith("error: ")
+    assert "photographs" in answer.output
+    assert "Errno" not in answer.output
+    assert answer.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("data_dir", "words"),
+    [(None, "isotherm resume 'my run'"), ("my data", "isotherm resume 'my run' --data 'my data'")],
+)
+def test_the_command_that_continues_a_run_names_the_same_data(data_dir, words):
+    tree = xarray.DataTree.from_dict({"posterior": xarray.Dataset({"theta": (("chain", "draw"), np.zeros((2, 3)))})})
+    tree.attrs = {"steps_done": 40, "steps": 100, "interrupted": True}
+    status = stored_runs.status(tree, Path("my run"), data_dir and Path(data_dir))
+    assert status == f"my run: step 40 of 100, 2 chains of 3 draws; continue with: {words}"
+
+
+@pytest.mark.parametrize("words", [("sample", "mnist-7-9", "run"), ("reproduce", "mnist"), ("data", "check")])
+def test_a_wrong_folder_is_named_as_it_was_typed(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    answer = invoke(*words, "--data", "nowhere")
+    assert answer.exit_code == 1
+    assert "error: --data must " in answer.output
+    assert "got 'nowhere'" in answer.output
+    assert "data_dir" not in answer.output
+    assert isinstance(answer.exception, SystemExit), answer.exception

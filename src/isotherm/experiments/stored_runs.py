@@ -1,0 +1,77 @@
+"""`isotherm sample` and `isotherm resume`: the models of the experiments on their data, stored as they go.
+
+A stored run carries the name of its problem, by which `resume` finds the model and the data again.
+"""
+
+import shlex
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from isotherm import samplers
+from isotherm.experiments import NAMES, reproduce
+from isotherm.experiments.tasks import Task
+from isotherm.samplers import settings as sampler_settings
+from isotherm.sampling import resume, sample
+from isotherm.store import run_name
+
+WITH_TASKS = tuple(name for name in NAMES if name != "weak-order")  # which has a model of its own
+SAMPLERS = sorted(sampler_settings.NAMES, key=lambda name: (name != "eccadl", name))
+
+
+def problems() -> dict[str, Task]:
+    """What can be sampled, by the name of the data set."""
+    return {task.dataset: task for name in WITH_TASKS for task in reproduce.experiment(name).tasks}
+
+
+def start(
+    problem: str, store: Path, sampler: str, step_size: str, friction: float, data_dir: Path | None, **settings: Any
+) -> Any:
+    """Sample a problem into a new store; batch size and, unless given, number of passes are the experiment's."""
+    if problem not in problems():
+        raise ValueError(f"PROBLEM must be one of {', '.join(problems())}, got {problem!r}")
+    task = problems()[problem]
+    if settings["steps"] is None and settings["passes"] is None:
+        settings["passes"] = task.passes
+    settings |= {"batch_size": task.batch_size, "store": store, "name": problem}
+    built = build_sampler(sampler, step_size, friction)
+    materials = task.load(data_dir)
+    return sample(materials.posterior, built, materials.data, materials.init, **settings)
+
+
+def continue_run(store: Path, steps: int | None, data_dir: Path | None) -> Any:
+    """Continue a run that `start` began."""
+    if not store.is_dir():
+        raise ValueError(f"RUN must be a folder made by `isotherm sample`, got {str(store)!r}, which is not there")
+    problem = run_name(store)
+    if problem not in problems():
+        raise ValueError(
+            f"{store} was not started with `isotherm sample`: it has no problem's name; continue it in Python, with "
+            f"isotherm.resume({str(store)!r}, posterior, data)"
+        )
+    materials = problems()[problem].load(data_dir)
+    return resume(store, materials.posterior, materials.data, steps=steps)
+
+
+def build_sampler(name: str, step_size: str, friction: float) -> Any:
+    if name not in SAMPLERS:
+        raise ValueError(f"--sampler must be one of {', '.join(SAMPLERS)}, got {name!r}")
+    if step_size == "auto" and name != "eccadl":
+        raise ValueError(f'--step-size must be a number for {name}, got "auto", which only eccadl has')
+    try:
+        size = step_size if step_size == "auto" else float(step_size)
+    except ValueError:
+        raise ValueError(f'--step-size must be a number or "auto", got {step_size!r}') from None
+    builder = getattr(samplers, name)
+    return builder(size, **({"friction": friction} if "friction" in signature(builder).parameters else {}))
+
+
+def status(tree: Any, store: Path, data_dir: Path | None) -> str:
+    """How far a run is and, if it was interrupted, the command that continues it."""
+    shape = dict(tree["posterior"].sizes)
+    done, steps = tree.attrs["steps_done"], tree.attrs["steps"]
+    line = f"{store}: step {done:,} of {steps:,}, {shape['chain']} chains of {shape['draw']:,} draws"
+    if not tree.attrs["interrupted"]:
+        return line
+    words = ["isotherm", "resume", str(store), *(["--data", str(data_dir)] if data_dir is not None else [])]
+    return f"{line}; continue with: {shlex.join(words)}"
