@@ -10,8 +10,8 @@ from isotherm.models import DRBM
 HIDDEN = 20
 
 
-def load(data_dir: Path | None = None, complete: bool = True) -> Materials:
-    train, test = acoustic.load(data_dir, complete)
+def load(data_dir: Path | None = None) -> Materials:
+    train, test = acoustic.load(data_dir)
     model = DRBM(acoustic.FEATURES, HIDDEN, acoustic.CLASSES, prior_variance=10.0)
     return Materials(model, train, model.init, test)
 
