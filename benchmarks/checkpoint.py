@@ -27,7 +27,7 @@ SPENT = {"waiting": 0.0, "writing": 0.0, "checkpoints": 0.0}
 
 def measured(name: str, account: str, clock: Any) -> None:
     """Have a method of the recorder put its time on an account."""
-    method = getattr(recorder.Recorder, name)
+    method = getattr(recorder.StoreRecorder, name)
 
     def timed(self: Any, *arguments: Any) -> Any:
         began = clock()
@@ -37,7 +37,7 @@ def measured(name: str, account: str, clock: Any) -> None:
             SPENT[account] += clock() - began
             SPENT["checkpoints"] += name == "write_checkpoint"
 
-    setattr(recorder.Recorder, name, timed)
+    setattr(recorder.StoreRecorder, name, timed)
 
 
 def main(seconds: float, turns: int) -> None:
@@ -60,7 +60,7 @@ def main(seconds: float, turns: int) -> None:
         )
         return time.perf_counter() - began, time.process_time() - used
 
-    for name in ("add", "look", "finish"):
+    for name in ("add", "checkpoint", "finish"):
         measured(name, "waiting", time.perf_counter)
     for name in ("write_chunk", "write_checkpoint"):
         measured(name, "writing", time.thread_time)

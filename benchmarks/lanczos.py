@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from matfree import decomp, funm
 
-from isotherm import expm
-from isotherm.tridiagonal import decay
+from isotherm.dynamics import expm
+from isotherm.dynamics.tridiagonal import decay
 from problems import Case, logistic_mnist
 from timing import ratio, turns
 

@@ -23,7 +23,8 @@ import numpy as np
 import isotherm
 from contestants import bare, compiled, isotherms
 from cost import cost
-from isotherm import driver, expm
+from isotherm.dynamics import expm
+from isotherm.run.execute import one_lapack_thread
 from peers import blackjax_loop, blackjax_scan, posteriors_loop
 from problems import Case, drbm_letter, linear, logistic_mnist, logistic_wide, network
 from settling import settling as study
@@ -305,7 +306,7 @@ def main() -> None:
     chosen = sys.argv[1:] or list(SECTIONS)
     for name in chosen:
         section, repeats = SECTIONS[name]
-        with driver.one_lapack_thread():  # as in every run
+        with one_lapack_thread():  # as in every run
             rows = section(repeats)
         print(f"\n### {name}\n\n{machine()}; {repeats} turns, median (quartiles)\n")
         print("| what | mark | found | met |\n|---|---|---|---|")

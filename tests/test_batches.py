@@ -66,8 +66,8 @@ def test_far_rows_are_the_rows_that_near_ones_would_be(shape, dtype, monkeypatch
     x = np.abs(np.random.default_rng(0).integers(1, 100, shape)).astype(dtype)
     if dtype != np.int32:
         x[::3], x[1::3] = np.nan, np.inf
-    monkeypatch.setattr(batches_module, "FAR", 0)
-    assert batches_module.is_far(jnp.asarray(x))
+    monkeypatch.setattr(batches_module, "BEYOND_CACHE", 0)
+    assert batches_module.waits_for_memory(jnp.asarray(x))
     batches = Batches(shape[0], 500)
     key = jax.random.key(0)
     found = jax.jit(batches.take)(key, {"x": jnp.asarray(x)})["x"]
@@ -77,7 +77,7 @@ def test_far_rows_are_the_rows_that_near_ones_would_be(shape, dtype, monkeypatch
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int64, np.uint8, np.bool_])
 def test_a_large_column_is_placed_as_it_is_and_is_a_copy(dtype, monkeypatch):
     """As `jnp.asarray` has it, in dtype too; from memory that is not in one piece."""
-    monkeypatch.setattr(batches_module, "FAR", 0)
+    monkeypatch.setattr(batches_module, "BEYOND_CACHE", 0)
     column = np.random.default_rng(0).integers(0, 2, (50, 3, 4)).astype(dtype)[::2]
     found, expected = placed(column), jnp.array(column)
     assert found.dtype == expected.dtype

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
+
+T = TypeVar("T")
 
 
 def number(name: str, value: Any) -> float:
@@ -50,6 +52,11 @@ def choice(name: str, value: Any, allowed: tuple[str, ...] | Mapping[str, Any]) 
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     return str(value)
+
+
+def unless_auto(value: Any, check: Callable[[Any], T]) -> T | None:
+    """`check(value)`, or None where the value is "auto" (or None): the sampler then chooses."""
+    return None if value is None or (isinstance(value, str) and value == "auto") else check(value)
 
 
 def step_size(value: Any, name: str = "step_size") -> Any:

@@ -2,6 +2,7 @@
 
 from typing import Any, TypeAlias
 
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 Scalar: TypeAlias = Float[Array, ""]
@@ -14,3 +15,7 @@ RandomKey: TypeAlias = Key[Array, ""]
 Params: TypeAlias = Any  # floating arrays
 Example: TypeAlias = Any  # one row of every data array
 Batch: TypeAlias = Any  # n rows of every data array
+
+# What passes from the compiled loop to a recorder, and what JSON holds.
+Draws: TypeAlias = dict[str, np.ndarray]  # "position" and the statistics, by (draw, chain, …)
+Json: TypeAlias = dict[str, Any]

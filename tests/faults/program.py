@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import isotherm
-from isotherm.store import recorder
+from isotherm.store import header, recorder
 
-recorder.EVERY, recorder.SHARE, recorder.CHUNK_DRAWS = 0.05, 1.0, 64
+recorder.CHECKPOINT_SECONDS, recorder.CHECKPOINT_SHARE, header.CHUNK_DRAWS = 0.05, 1.0, 64
 
 RNG = np.random.default_rng(0)
 DATA = {"x": RNG.standard_normal((100, 3), np.float32), "y": RNG.standard_normal(100, np.float32)}
@@ -42,7 +42,7 @@ def start(store, steps):
 
 def tell_when_running():
     """Say so after the first checkpoint."""
-    written = recorder.Recorder.write_checkpoint
+    written = recorder.StoreRecorder.write_checkpoint
 
     def telling(self, *arguments):
         written(self, *arguments)
@@ -51,7 +51,7 @@ def tell_when_running():
             print("running", flush=True)
 
     told = []
-    recorder.Recorder.write_checkpoint = telling
+    recorder.StoreRecorder.write_checkpoint = telling
 
 
 def main(store, steps):

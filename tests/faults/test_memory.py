@@ -19,13 +19,13 @@ def resident():
         return int(file.read().split()[1]) * 4096 / 1e6
 
 seen = []
-write_chunk = recorder.Recorder.write_chunk
+write_chunk = recorder.StoreRecorder.write_chunk
 
 def watched(self, *arguments):
     write_chunk(self, *arguments)
     seen.append(resident())
 
-recorder.Recorder.write_chunk = watched
+recorder.StoreRecorder.write_chunk = watched
 posterior = isotherm.Posterior(lambda theta, x: -jnp.sum((theta - x) ** 2), lambda theta: -jnp.sum(theta**2))
 data = np.random.default_rng(0).standard_normal((50, 100), np.float32)
 tree = isotherm.sample(

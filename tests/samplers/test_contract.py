@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.loop import observed
+from isotherm.run.loop import observed
 
 BUILDERS = {
     "eccadl": isotherm.eccadl,

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm import loop
-from isotherm.batches import Batches
 from isotherm.models import MLP
-from isotherm.problem import problem
+from isotherm.run import loop
+from isotherm.run.plan import Plan
+from isotherm.run.problem import make_run
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ from isotherm.problem import problem
 @pytest.mark.parametrize("parameters", [20, 100])
 def test_the_next_step_that_is_due(sampler, parameters):
     steps = jnp.arange(5000, dtype=jnp.int32)
-    due = np.asarray(jax.vmap(lambda step: sampler.due(step, parameters))(steps))
-    until = np.asarray(jax.vmap(lambda step: sampler.until_due(step, parameters))(steps))
+    due = np.asarray(jax.vmap(lambda step: sampler.renewal_due(step, parameters))(steps))
+    until = np.asarray(jax.vmap(lambda step: sampler.steps_to_renewal(step, parameters))(steps))
     following = np.asarray([np.flatnonzero(due[step + 1 :])[0] + 1 for step in range(4000)])
     np.testing.assert_array_equal(until[:4000], following)
 
@@ -30,7 +30,7 @@ def test_renewals_become_rare():
     """Sixteen while the number of steps doubles, once that is fewer than one in `every` steps."""
     sampler = isotherm.eccadl(every=10)
     steps = jnp.arange(2**12, 2**13, dtype=jnp.int32)
-    assert int(jax.vmap(lambda step: sampler.due(step, 20))(steps).sum()) == 16
+    assert int(jax.vmap(lambda step: sampler.renewal_due(step, 20))(steps).sum()) == 16
 
 
 N, d, n = 5000, 20, 250
@@ -88,20 +88,14 @@ def test_memory_of_low_rank_is_the_basis_and_a_few_copies(rank):
     """At most rank + 15 copies of θ, of which five are θ, p and the moments; the record of draws is beside that."""
     model = MLP(200, 500, 10, prior_variance=1.0)
     data = {"x": np.zeros((100, 200), np.float32), "y": np.zeros(100, np.int32)}
-    what = problem(
-        isotherm.Posterior(model.log_likelihood, model.log_prior),
-        data,
-        model.init(jax.random.key(0)),
-        1,
-        0,
-    )
-    size, batches = what.starts.size, Batches(100, 10)
-    chains = loop.Chains(np.uint32(1), np.arange(1, dtype=np.uint32))
+    posterior, sampler = isotherm.Posterior(model.log_likelihood, model.log_prior), isotherm.eccadl(1e-3, rank=rank)
+    settings = {"batch_size": 10, "replace": True, "chains": 1, "seed": 0, "name": None}
+    run = make_run(posterior, sampler, data, model.init(jax.random.key(0)), **settings)
+    size, ids = run.starts.size, loop.ChainIds(np.uint32(1), np.arange(1, dtype=np.uint32))
     assert size > 100_000
-    sampler, static = isotherm.eccadl(1e-3, rank=rank), (what.posterior, what.unravel, batches)
-    carry = jax.eval_shape(lambda: loop.start(sampler, what.data, what.starts, chains, *static))
-    slots, plan = 2, loop.Plan(100, 0, 10)
-    lowered = loop.advance.lower(sampler, carry, what.data, chains, plan, (0, 10), *static, slots)
+    carry = jax.eval_shape(lambda: loop.start(sampler, run.data, run.starts, ids, run.evaluation))
+    slots, plan = 2, Plan(100, 0, 10)
+    lowered = loop.advance.lower(sampler, carry, run.data, ids, plan, (0, 10), run.evaluation, slots)
     use = lowered.compile().memory_analysis()
     copies = (use.temp_size_in_bytes + use.output_size_in_bytes) / (4 * size) - slots
     assert rank + 5 < copies <= rank + 15

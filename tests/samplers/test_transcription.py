@@ -112,7 +112,7 @@ def test_mccadl_is_algorithm_1(settings, how):
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("settings", [{}, GENERAL], ids=["unit", "general"])
-@pytest.mark.parametrize("average", ["none", "full", "diagonal"])
+@pytest.mark.parametrize("average", ["none", "dense", "diagonal"])
 def test_sgnht_and_ccadl(settings, average):
     """CCAdL is SGNHT with −(h²/2)β Ŝ M⁻¹p in the kick."""
     h, A = 0.05, 2.0
@@ -173,7 +173,7 @@ def test_eccadl(settings, h):
 
     @jax.jit
     def one(key, state, rows, own_rows):
-        state = sampler.renew(key, state, noisy(state.position, own_rows), sampler.due(state.step, d))
+        state = sampler.renew(key, state, noisy(state.position, own_rows), sampler.renewal_due(state.step, d))
         return sampler.step(key, state, noisy(state.position, rows))
 
     theta = jnp.asarray(THETA0)

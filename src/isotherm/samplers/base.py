@@ -1,13 +1,12 @@
-"""What every sampler is: `init(key, position, noisy) -> State` and `step(key, state, noisy) -> State`.
+"""What a sampler is, and what the samplers of this package share.
 
-A sampler is a frozen dataclass and a pytree: its numbers are leaves, so that changing one recompiles nothing; its
-words (scheme, expm) are static. A State is a NamedTuple with a `position`; each of its floating scalars is recorded
-as a statistic of the run.
+A sampler is a frozen dataclass that is registered as a pytree (`jax.tree_util.register_dataclass`). Its numbers are
+leaves, so that changing one recompiles nothing; its words (scheme, expm) are static fields.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass, is_dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -15,28 +14,92 @@ import numpy as np
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Bool, Int
 
-from isotherm import arguments, flows
+from isotherm import arguments
+from isotherm.dynamics import flows
+from isotherm.dynamics.splitting import Moves
 from isotherm.posterior import Noisy
-from isotherm.splitting import Moves
 from isotherm.types import Number, RandomKey, Scalar, Vector
 
 STATIC = {"static": True}  # marks a field that is part of the program rather than of its data
 
-
-@runtime_checkable
-class Sampler(Protocol):
-    def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> Any: ...
-    def step(self, key: RandomKey, state: Any, noisy: Noisy) -> Any: ...
+S = TypeVar("S")
 
 
 @runtime_checkable
-class Renewing(Sampler, Protocol):
-    """One that remembers batches: before a step that is due, the loop lets it see a batch that no force is made of.
-    Which steps are due follows from their number and that of the parameters, so it is the same for all chains."""
+class Sampler(Protocol[S]):
+    """Two pure functions of one chain. They may use `jax.numpy` only and know nothing of models, data or time loops.
 
-    def due(self, step: Int[Array, ""], parameters: int) -> Bool[Array, ""]: ...
-    def until_due(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]: ...
-    def renew(self, key: RandomKey, state: Any, noisy: Noisy, due: Bool[Array, ""]) -> Any: ...
+    `key` is a random key for this call alone, `position` the parameters as one flat vector θ, and `noisy` what a batch
+    says there: `noisy.force` and, computed only if it is used, `noisy.covariance` with `matvec(v)`, `trace()`,
+    `diagonal()` and `dense()`.
+
+    A state is a NamedTuple of arrays with at least `position` and `step`. Each of its floating scalars (friction,
+    kinetic_temperature, …) becomes a statistic of the run, recorded with every draw.
+    """
+
+    def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> S:
+        """The state in which a chain starts at `position`, with `step` = 0 (int32)."""
+        ...
+
+    def step(self, key: RandomKey, state: S, noisy: Noisy) -> S:
+        """The state one step later; `noisy` was evaluated at `state.position`. Shapes and dtypes stay as they are."""
+        ...
+
+
+@runtime_checkable
+class Renewing(Sampler[S], Protocol[S]):
+    """A sampler that remembers batches. Before selected steps the loop calls `renew` with an extra batch that is not
+    used for the force. Which steps those are follows from the step's number and the number of parameters alone, so it
+    is the same for all chains."""
+
+    def renewal_due(self, step: Int[Array, ""], parameters: int) -> Bool[Array, ""]:
+        """Whether `renew` has something to do before this step."""
+        ...
+
+    def steps_to_renewal(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]:
+        """How many steps, at least 1, from this one to the next that is due."""
+        ...
+
+    def renew(self, key: RandomKey, state: S, noisy: Noisy, due: Bool[Array, ""]) -> S:
+        """The state with this batch remembered if `due`; unchanged otherwise."""
+        ...
+
+
+def check_sampler(sampler: object) -> None:
+    """Refuse what `sample` cannot use, and say why."""
+    if isinstance(sampler, type) or not isinstance(sampler, Sampler):
+        raise TypeError(f"sampler must be a sampler such as isotherm.mccadl(step_size=1e-3), got {sampler!r}")
+    if not is_dataclass(sampler) or jax.tree.leaves(sampler) == [sampler]:
+        raise TypeError(
+            f"sampler must be a frozen dataclass registered with jax.tree_util.register_dataclass, "
+            f"got a plain {type(sampler).__name__}; see isotherm.Sampler"
+        )
+
+
+class State(NamedTuple):
+    """The state of a thermostat: position θ, mass-whitened momentum M^(−1/2)p, friction ξ, the step's number, what the
+    last step measured, the step size it took, and what the sampler remembers of earlier batches, if anything."""
+
+    position: Vector
+    momentum: Vector
+    friction: Scalar
+    step: Int[Array, ""]
+    kinetic_temperature: Scalar
+    expm_error: Scalar
+    step_size: Scalar
+    memory: Any = ()
+
+    def stepped(self, h: Scalar) -> "State":
+        """The state at the end of a step of size h."""
+        temperature = kinetic_temperature(self.momentum)
+        return self._replace(step=self.step + 1, kinetic_temperature=temperature, step_size=h)
+
+
+class OverdampedState(NamedTuple):
+    """The state of a sampler without momentum."""
+
+    position: Vector
+    step: Int[Array, ""]
 
 
 @register_dataclass
@@ -80,21 +143,20 @@ class Thermostat(Overdamped):
     thermal_mass: float | None
 
     @staticmethod
-    def checked(  # type: ignore[override]
-        step_size: Any, temperature: float, mass: Any, friction: float, thermal_mass: float | None
+    def checked_thermostat(
+        step_size: Any, temperature: float, mass: Any, friction: float, thermal_mass: float | str | None
     ) -> dict[str, Any]:
         return Overdamped.checked(step_size, temperature, mass) | {
             "friction": arguments.non_negative("friction", friction),
-            "thermal_mass": None if thermal_mass is None else arguments.positive("thermal_mass", thermal_mass),
+            "thermal_mass": arguments.unless_auto(thermal_mass, lambda mu: arguments.positive("thermal_mass", mu)),
         }
 
-    def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> "State":
+    def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
         """p ~ N(0, M/β), ξ = A."""
         dtype = position.dtype
         momentum = jnp.sqrt(jnp.asarray(self.temperature, dtype)) * jax.random.normal(key, position.shape, dtype)
-        friction = jnp.asarray(self.friction, dtype)
-        zero = jnp.zeros((), dtype)
-        return State(position, momentum, friction, jnp.zeros((), jnp.int32), kinetic_temperature(momentum), zero)
+        friction, zero = jnp.asarray(self.friction, dtype), jnp.zeros((), dtype)
+        return State(position, momentum, friction, jnp.zeros((), jnp.int32), kinetic_temperature(momentum), zero, zero)
 
     def thermal_mass_of(self, position: Vector) -> float:
         return position.size if self.thermal_mass is None else self.thermal_mass
@@ -105,46 +167,31 @@ class Thermostat(Overdamped):
         rows = sum(letter == "O" for letter, _ in moves)
         noise = normals(key, rows, position)
 
-        def drift(s: Any, t: Number) -> Any:
+        def drift(s: State, t: Number) -> State:
             return s._replace(position=flows.drift(s.position, s.momentum, w, t))
 
-        def kick(s: Any, t: Number) -> Any:
+        def kick(s: State, t: Number) -> State:
             return s._replace(momentum=flows.kick(s.momentum, w * force, t))
 
-        def ornstein_uhlenbeck(s: Any, t: Number) -> Any:
+        def ornstein_uhlenbeck(s: State, t: Number) -> State:
             p = flows.ornstein_uhlenbeck(s.momentum, next(noise), s.friction, self.friction, self.temperature, t)
             return s._replace(momentum=p)
 
-        def thermostat(s: Any, t: Number) -> Any:
+        def thermostat(s: State, t: Number) -> State:
             return s._replace(friction=flows.thermostat(s.friction, s.momentum, self.temperature, mu, t))
 
         return {"A": drift, "B": kick, "O": ornstein_uhlenbeck, "D": thermostat}
 
 
+Letter = Callable[[State, Any], State]  # a state and a time to the state after that time
+
+
 def normals(key: RandomKey, rows: int, like: Vector) -> Iterator[Vector]:
-    """The rows of jax.random.normal(key, (rows, d)), each made of its uniform numbers when it is needed, so that what
-    its computation needs exists for one row at a time."""
+    """The rows of jax.random.normal(key, (rows, d)), one at a time: the uniform numbers are drawn together, but each
+    row is turned into normal ones when it is asked for, which needs memory for one row instead of all."""
     lowest = np.nextafter(np.asarray(-1, like.dtype), np.asarray(0, like.dtype))
     for uniform in jax.random.uniform(key, (rows, like.size), like.dtype, lowest, 1):
         yield np.sqrt(2).astype(like.dtype) * jax.lax.erf_inv(uniform)
-
-
-class State(NamedTuple):
-    """Position θ, mass-whitened momentum M^(−1/2)p, friction ξ, and what the last step had to say."""
-
-    position: Vector
-    momentum: Vector
-    friction: Scalar
-    step: Int[Array, ""]
-    kinetic_temperature: Scalar
-    expm_error: Scalar
-
-    def stepped(self) -> "State":
-        """The state at the end of a step."""
-        return self._replace(step=self.step + 1, kinetic_temperature=kinetic_temperature(self.momentum))
-
-
-Letter = Callable[[Any, Any], Any]  # a state and a time to a state of the same kind
 
 
 def kinetic_temperature(momentum: Vector) -> Scalar:

@@ -9,51 +9,39 @@ discretisation as in SGNHT, so the step size is limited by h < √(4/(β λ_max(
 """
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
-from jaxtyping import Array, Float, Int
 
 from isotherm import arguments
-from isotherm.covariance import blend, running
+from isotherm.dynamics.covariance import blend, running
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat
 from isotherm.samplers.sgnht import SGNHT
-from isotherm.types import RandomKey, Scalar, Vector
-
-
-class CCAdLState(NamedTuple):
-    """A thermostat's state and the average Ŝ of the mass-whitened covariance: d×d, or its diagonal."""
-
-    position: Vector
-    momentum: Vector
-    friction: Scalar
-    step: Int[Array, ""]
-    kinetic_temperature: Scalar
-    expm_error: Scalar
-    average: Float[Array, "d *d"]
+from isotherm.types import RandomKey, Vector
 
 
 @register_dataclass
 @dataclass(frozen=True)
 class CCAdL(SGNHT):
+    """The memory of its state is the average Ŝ of the mass-whitened covariance: d×d, or its diagonal."""
+
     covariance: str = field(metadata=STATIC)
 
-    def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> CCAdLState:  # type: ignore[override]
-        shape = position.shape * (2 if self.covariance == "full" else 1)
-        return CCAdLState(*super().init(key, position, noisy), jnp.zeros(shape, position.dtype))
+    def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
+        shape = position.shape * (2 if self.covariance == "dense" else 1)
+        return super().init(key, position, noisy)._replace(memory=jnp.zeros(shape, position.dtype))
 
-    def step(self, key: RandomKey, state: CCAdLState, noisy: Noisy) -> CCAdLState:  # type: ignore[override]
+    def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
         p = state.momentum
         h = self.step_size_at(state.step, p.dtype)
         S = noisy.covariance.whitened(self.inverse_root_mass(state.position))
-        batch = S.dense() if self.covariance == "full" else S.diagonal()
-        average = blend(state.average, batch, running((state.step + 1).astype(p.dtype)))
-        product = average @ p if self.covariance == "full" else average * p
+        batch = S.dense() if self.covariance == "dense" else S.diagonal()
+        average = blend(state.memory, batch, running((state.step + 1).astype(p.dtype)))
+        product = average @ p if self.covariance == "dense" else average * p
         damping = h / (2 * self.temperature) * product
-        moved = self.explicit_step(key, State(*state[:-1]), noisy.force, damping)
-        return CCAdLState(*moved, average)
+        return self.explicit_step(key, state, noisy.force, damping)._replace(memory=average)
 
 
 def ccadl(
@@ -61,9 +49,9 @@ def ccadl(
     friction: float = 1.0,
     *,
     temperature: float = 1.0,
-    thermal_mass: float | None = None,
+    thermal_mass: float | str | None = "auto",
     mass: Any = None,
-    covariance: str = "full",
+    covariance: str = "dense",
 ) -> CCAdL:
     """The covariance-controlled adaptive Langevin thermostat, as first published.
 
@@ -71,12 +59,14 @@ def ccadl(
         step_size: h, a number or a function of the step index.
         friction: A, the effective friction; ξ starts there.
         temperature: 1/β.
-        thermal_mass: μ; the number of parameters unless given.
+        thermal_mass: μ; "auto" is the number of parameters.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.
-        covariance: "full" keeps a d×d average, "diagonal" its diagonal.
+        covariance: "dense" keeps a d×d average (it was once called "full"), "diagonal" its diagonal.
     """
     return CCAdL(
-        **Thermostat.checked(step_size, temperature, mass, friction, thermal_mass),
+        **Thermostat.checked_thermostat(step_size, temperature, mass, friction, thermal_mass),
         scheme="euler",
-        covariance=arguments.choice("covariance", covariance, ("full", "diagonal")),
+        covariance=arguments.choice(
+            "covariance", "dense" if covariance == "full" else covariance, ("dense", "diagonal")
+        ),
     )

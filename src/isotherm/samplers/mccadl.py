@@ -14,8 +14,9 @@ from typing import Any
 
 from jax.tree_util import register_dataclass
 
-from isotherm import arguments, splitting
-from isotherm.expm import ACTIONS
+from isotherm import arguments
+from isotherm.dynamics import splitting
+from isotherm.dynamics.expm import ACTIONS
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat
 from isotherm.types import Number, RandomKey
@@ -41,7 +42,7 @@ class MCCAdL(Thermostat):
             return s._replace(momentum=p, expm_error=error)
 
         letters = self.letters(key, state.position, noisy.force, moves) | {"C": noise_friction}
-        return splitting.run(moves, letters, state, h).stepped()
+        return splitting.run(moves, letters, state, h).stepped(h)
 
 
 def mccadl(
@@ -49,11 +50,11 @@ def mccadl(
     friction: float = 1.0,
     *,
     temperature: float = 1.0,
-    thermal_mass: float | None = None,
+    thermal_mass: float | str | None = "auto",
     mass: Any = None,
     scheme: str = "BAODCDOAB",
     expm: str = "lanczos",
-    rank: int | None = None,
+    rank: int | str | None = "auto",
 ) -> MCCAdL:
     """The paper's sampler, mCCAdL.
 
@@ -61,17 +62,17 @@ def mccadl(
         step_size: h, a number or a function of the step index.
         friction: A, the effective friction; ξ starts there and has it as its mean.
         temperature: 1/β.
-        thermal_mass: μ; the number of parameters unless given.
+        thermal_mass: μ; "auto" is the number of parameters.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.
         scheme: the splitting, a word of the letters A, B, C, D, O.
         expm: how exp(−(h²/2)βS)p is computed: "lanczos", "taylor" or "dense".
-        rank: the size of the Lanczos space; unless given, the least that keeps the error of C to a tenth of what the
+        rank: the size of the Lanczos space; "auto" is the least that keeps the error of C to a tenth of what the
             sampling error of S does to it, at most 8.
     """
     splitting.moves(scheme, LETTERS)
     return MCCAdL(
-        **Thermostat.checked(step_size, temperature, mass, friction, thermal_mass),
+        **Thermostat.checked_thermostat(step_size, temperature, mass, friction, thermal_mass),
         scheme=scheme,
         expm=arguments.choice("expm", expm, ACTIONS),
-        rank=None if rank is None else arguments.integer("rank", rank, 1),
+        rank=arguments.unless_auto(rank, lambda rank: arguments.integer("rank", rank, 1)),
     )

@@ -13,15 +13,15 @@ import jax
 from jax.tree_util import register_dataclass
 
 from isotherm.posterior import Noisy
-from isotherm.samplers.base import Overdamped
-from isotherm.samplers.sgld import SGLD, State
+from isotherm.samplers.base import Overdamped, OverdampedState
+from isotherm.samplers.sgld import SGLD
 from isotherm.types import RandomKey
 
 
 @register_dataclass
 @dataclass(frozen=True)
 class MSGLD(SGLD):
-    def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
+    def step(self, key: RandomKey, state: OverdampedState, noisy: Noisy) -> OverdampedState:
         R = jax.random.normal(key, state.position.shape, state.position.dtype)
         eta = self.step_size_at(state.step, R.dtype)
         S = noisy.covariance.whitened(self.inverse_root_mass(state.position))

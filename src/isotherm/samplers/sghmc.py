@@ -32,7 +32,7 @@ class SGHMC(Thermostat):
         A, B, T, p = self.friction, self.noise_estimate, self.temperature, state.momentum
         R = jax.random.normal(key, p.shape, p.dtype)
         p = p + h * (w * noisy.force) - h * A * p + jnp.sqrt(2 * h * (A - B) * T) * R
-        return state._replace(position=state.position + h * w * p, momentum=p).stepped()
+        return state._replace(position=state.position + h * w * p, momentum=p).stepped(h)
 
 
 def sghmc(
@@ -52,7 +52,7 @@ def sghmc(
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.
         noise_estimate: B̂, the part of the noise that the force is thought to bring itself; at most `friction`.
     """
-    checked = Thermostat.checked(step_size, temperature, mass, friction, None)
+    checked = Thermostat.checked_thermostat(step_size, temperature, mass, friction, None)
     estimate = arguments.non_negative("noise_estimate", noise_estimate)
     if estimate > friction:
         raise ValueError(

@@ -6,39 +6,33 @@ leaves exp(−βU(θ)) invariant as the step size goes to zero; at a fixed one t
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
-from jaxtyping import Array, Int
 
 from isotherm.posterior import Noisy
-from isotherm.samplers.base import Overdamped
+from isotherm.samplers.base import Overdamped, OverdampedState
 from isotherm.types import RandomKey, Vector
-
-
-class State(NamedTuple):
-    position: Vector
-    step: Int[Array, ""]
 
 
 @register_dataclass
 @dataclass(frozen=True)
 class SGLD(Overdamped):
-    def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
-        return State(position, jnp.zeros((), jnp.int32))
+    def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> OverdampedState:
+        return OverdampedState(position, jnp.zeros((), jnp.int32))
 
-    def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
+    def step(self, key: RandomKey, state: OverdampedState, noisy: Noisy) -> OverdampedState:
         R = jax.random.normal(key, state.position.shape, state.position.dtype)
         return self.move(state, noisy, R)
 
-    def move(self, state: State, noisy: Noisy, noise: Vector) -> State:
+    def move(self, state: OverdampedState, noisy: Noisy, noise: Vector) -> OverdampedState:
         """θ += w(ηwF̃ + √(2η/β) noise), w = M^(−1/2)."""
         eta = self.step_size_at(state.step, noise.dtype)
         w = self.inverse_root_mass(state.position)
         change = w * (eta * (w * noisy.force) + jnp.sqrt(2 * eta * self.temperature) * noise)
-        return State(state.position + change, state.step + 1)
+        return OverdampedState(state.position + change, state.step + 1)
 
 
 def sgld(step_size: Any, *, temperature: float = 1.0, mass: Any = None) -> SGLD:

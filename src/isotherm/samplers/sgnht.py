@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
-from isotherm import splitting
+from isotherm.dynamics import splitting
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat
 from isotherm.types import RandomKey, Vector
@@ -35,7 +35,7 @@ class SGNHT(Thermostat):
         h = self.step_size_at(state.step, state.position.dtype)
         moves = splitting.moves(self.scheme, LETTERS)
         letters = self.letters(key, state.position, noisy.force, moves)
-        return splitting.run(moves, letters, state, h).stepped()
+        return splitting.run(moves, letters, state, h).stepped(h)
 
     def explicit_step(self, key: RandomKey, state: State, force: Vector, damping: Vector | float) -> State:
         """p += hF̃ − hξp − h·damping + √(2hA/β)R; θ += hp; ξ += (h/μ)(p·p − d/β), in mass-whitened variables."""
@@ -46,7 +46,7 @@ class SGNHT(Thermostat):
         p = p + h * (w * force) - h * xi * p - h * damping + jnp.sqrt(2 * h * A * T) * R
         theta = state.position + h * w * p
         xi = xi + h / mu * (p @ p - p.size * T)
-        return state._replace(position=theta, momentum=p, friction=xi).stepped()
+        return state._replace(position=theta, momentum=p, friction=xi).stepped(h)
 
 
 def sgnht(
@@ -54,7 +54,7 @@ def sgnht(
     friction: float = 1.0,
     *,
     temperature: float = 1.0,
-    thermal_mass: float | None = None,
+    thermal_mass: float | str | None = "auto",
     mass: Any = None,
     scheme: str = "euler",
 ) -> SGNHT:
@@ -64,10 +64,10 @@ def sgnht(
         step_size: h, a number or a function of the step index.
         friction: A, the strength of the added noise; ξ starts there.
         temperature: 1/β.
-        thermal_mass: μ; the number of parameters unless given.
+        thermal_mass: μ; "auto" is the number of parameters.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.
         scheme: "euler", the explicit step of the original, or a word of the letters A, B, D, O such as "BADODAB".
     """
     if scheme != "euler":
         splitting.moves(scheme, LETTERS)
-    return SGNHT(**Thermostat.checked(step_size, temperature, mass, friction, thermal_mass), scheme=scheme)
+    return SGNHT(**Thermostat.checked_thermostat(step_size, temperature, mass, friction, thermal_mass), scheme=scheme)

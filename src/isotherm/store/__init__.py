@@ -10,22 +10,20 @@ A draw is in a chunk or, until the chunk is full, in the checkpoint. Chunks are 
 counts on them, with their SHA-256 in it; the metadata that readers see is written after it.
 """
 
-from isotherm.store.checkpoint import Checkpoint
-from isotherm.store.files import StoreError
-from isotherm.store.folder import Folder
-from isotherm.store.rebuild import Parts, again, described, filled, rebuilt
-from isotherm.store.recorder import Draws, Recorder, chunk_of
+from isotherm.store.disk import StoreError
+from isotherm.store.folder import Folder, as_path, check_new, run_name
+from isotherm.store.header import new_header
+from isotherm.store.recorder import StoreRecorder
+from isotherm.store.resume import rebuild_run, stored_state
 
 __all__ = [
-    "Checkpoint",
-    "Draws",
     "Folder",
-    "Parts",
-    "Recorder",
     "StoreError",
-    "again",
-    "chunk_of",
-    "described",
-    "filled",
-    "rebuilt",
+    "StoreRecorder",
+    "as_path",
+    "check_new",
+    "new_header",
+    "rebuild_run",
+    "run_name",
+    "stored_state",
 ]

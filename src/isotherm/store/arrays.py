@@ -5,63 +5,67 @@ go by the root's consolidated metadata: one file, replaced last, so what they se
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from isotherm.store import files
+from isotherm.store import disk
+from isotherm.types import Json
+
+if TYPE_CHECKING:
+    import xarray
 
 DRAW = "draw"
 RESERVED = {".", "..", "zarr.json"}
 
 
-def write_chunk(root: Path, tree: Any, number: int, draws: int) -> dict[str, str]:
+def write_chunk(root: Path, tree: "xarray.DataTree", number: int, draws: int) -> dict[str, str]:
     """Chunk `number` of every array that grows, each holding `draws` draws at most; the digests by file."""
     digests = {}
     for path, variable in variables(tree):
         if DRAW in variable.dims:
-            _, encoded = encoded_as(variable, draws)
+            _, encoded = encode(variable, draws)
             file = chunk_file(path, variable.dims, number)
-            digests[file] = files.write(root / file, [encoded])
+            digests[file] = disk.write(root / file, [encoded])
     return digests
 
 
-def write_rest(root: Path, tree: Any, number: int, chunk: int) -> None:
+def write_rest(root: Path, tree: "xarray.DataTree", number: int, chunk: int) -> None:
     """All that is not a complete chunk: the last draws, what has no draws, and the metadata.
 
     `tree` holds the draws after chunk `number`, which may be none.
     """
-    metadata: dict[str, Any] = {}
+    metadata: Json = {}
     for path, variable in variables(tree):
-        described, encoded = encoded_as(variable, chunk)
+        description, encoded = encode(variable, chunk)
         file = "/".join([path, "c", *["0"] * variable.ndim])
         if DRAW in variable.dims:
             axis = variable.dims.index(DRAW)
-            described["shape"][axis] += number * chunk
+            description["shape"][axis] += number * chunk
             file = chunk_file(path, variable.dims, number)
         if variable.size:
-            files.write(root / file, [encoded], durable=False)
-        metadata[path] = described
+            disk.write(root / file, [encoded], durable=False)
+        metadata[path] = description
     for group in tree.subtree:
         if group is not tree:
             metadata[group.path.strip("/")] = group_metadata(group.attrs)
-    for path, described in metadata.items():
-        files.write(root / path / "zarr.json", [json.dumps(described).encode()], durable=False)
+    for path, description in metadata.items():
+        disk.write(root / path / "zarr.json", [json.dumps(description).encode()], durable=False)
     consolidated = {"kind": "inline", "must_understand": False, "metadata": metadata}
-    described = group_metadata(tree.attrs) | {"consolidated_metadata": consolidated}
-    files.write(root / "zarr.json", [json.dumps(described, indent=1).encode()])
+    description = group_metadata(tree.attrs) | {"consolidated_metadata": consolidated}
+    disk.write(root / "zarr.json", [json.dumps(description, indent=1).encode()])
 
 
-def opened(root: Path) -> Any:
+def open_results(root: Path) -> "xarray.DataTree":
     """The results in a folder, read as they are looked at."""
     import xarray
 
     return xarray.open_datatree(root, engine="zarr", chunks=None, consolidated=True)
 
 
-def variables(tree: Any) -> Iterator[tuple[str, Any]]:
+def variables(tree: "xarray.DataTree") -> Iterator[tuple[str, "xarray.Variable"]]:
     """Every array of a tree with its path, which stays inside the folder."""
     for group in tree.subtree:
         for name, variable in group.to_dataset(inherit=False).variables.items():
@@ -80,11 +84,11 @@ def check_name(name: str) -> None:
         raise ValueError(f"init has a parameter named {name!r}, which cannot be the name of a stored array; rename it")
 
 
-def chunk_file(path: str, dims: tuple[str, ...], number: int) -> str:
+def chunk_file(path: str, dims: tuple[Hashable, ...], number: int) -> str:
     return "/".join([path, "c", *(str(number) if dim == DRAW else "0" for dim in dims)])
 
 
-def encoded_as(variable: Any, draws: int) -> tuple[dict[str, Any], bytes]:
+def encode(variable: "xarray.Variable", draws: int) -> tuple[Json, bytes]:
     """Zarr's metadata for an array and its one chunk, which ends in a CRC32C so that a flipped byte is seen."""
     import zarr
     from zarr.codecs import Crc32cCodec, ZstdCodec
@@ -101,15 +105,15 @@ def encoded_as(variable: Any, draws: int) -> tuple[dict[str, Any], bytes]:
         dtype=values.dtype,
         compressors=[ZstdCodec(level=1), Crc32cCodec()],
         fill_value=np.nan if values.dtype.kind == "f" else 0,
-        dimension_names=variable.dims,
+        dimension_names=[str(dim) for dim in variable.dims],
         attributes=variable.attrs,
         config={"write_empty_chunks": True},
     )
     array[...] = values
     key = "/".join(["c", *["0"] * values.ndim])
-    described = json.loads(memory["zarr.json"].to_bytes())
-    return described, memory[key].to_bytes() if values.size else b""
+    description = json.loads(memory["zarr.json"].to_bytes())
+    return description, memory[key].to_bytes() if values.size else b""
 
 
-def group_metadata(attributes: dict[str, Any]) -> dict[str, Any]:
+def group_metadata(attributes: dict[Hashable, Any]) -> Json:
     return {"zarr_format": 3, "node_type": "group", "attributes": attributes}

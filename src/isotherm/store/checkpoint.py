@@ -1,6 +1,6 @@
 """A checkpoint: one file with a JSON header and raw arrays, and a SHA-256 over all of it in its first line.
 
-    isotherm-checkpoint 1 <sha256 of what follows this line> <length of the header>
+    isotherm-checkpoint 2 <sha256 of what follows this line> <length of the header>
     {"arrays": [{"name": …, "dtype": …, "shape": […]}, …], …}<the arrays' bytes, one after the other>
 
 Two slots are written in turn, so that the previous checkpoint is there until the next is complete. Nothing in a file
@@ -11,31 +11,27 @@ import errno
 import hashlib
 import json
 import math
+import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO
 
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm.store import files
-from isotherm.store.files import StoreError
+from isotherm.store import disk
+from isotherm.store.disk import StoreError
+from isotherm.types import Json
+from isotherm.version import __version__
 
-MAGIC = "isotherm-checkpoint 1"
+MAGIC = "isotherm-checkpoint 2"
+OLDER = b"isotherm-checkpoint 1 "  # of isotherm 0.1.0
 FIRST_LINE = len(MAGIC) + 1 + 64 + 1 + 12 + 1
 FLOATING = ("float16", "bfloat16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = {name: jnp.dtype(name) for name in ("bool", *INTEGERS, *FLOATING)}
 
 
-class Checkpoint(NamedTuple):
-    """What was written, and where it was read."""
-
-    header: dict[str, Any]
-    arrays: dict[str, np.ndarray]
-    path: Path
-
-
-def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def write(path: Path, header: Json, arrays: dict[str, np.ndarray]) -> None:
     contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
     for name, array in contiguous.items():
         if array.dtype.name not in DTYPES:
@@ -48,15 +44,13 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> 
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece)
-    files.write(path, [f"{MAGIC} {digest.hexdigest()} {len(text):012d}\n".encode(), *pieces])
+    disk.write(path, [f"{MAGIC} {digest.hexdigest()} {len(text):012d}\n".encode(), *pieces])
 
 
-def read(path: Path) -> Checkpoint:
-    """A checkpoint whose every byte is as it was written; `StoreError` otherwise."""
-    with files.open_plain(path) as file:
-        first = file.read(FIRST_LINE)
-        if len(first) < FIRST_LINE:
-            raise damaged(path, "it is cut short")
+def read(path: Path) -> tuple[Json, dict[str, np.ndarray]]:
+    """Header and arrays of a checkpoint whose every byte is as it was written; `StoreError` otherwise."""
+    with disk.open_plain(path) as file:
+        first = read_first_line(path, file)
         content = np.memmap(file, np.uint8, "r")
     size, expected = header_size(path, first), first[len(MAGIC) + 1 : len(MAGIC) + 65].decode("ascii", "replace")
     if size > content.size - FIRST_LINE:
@@ -64,7 +58,29 @@ def read(path: Path) -> Checkpoint:
     if hashlib.sha256(content[FIRST_LINE:].data).hexdigest() != expected:
         raise damaged(path, "its checksum is wrong")
     header = parsed(path, content[FIRST_LINE : FIRST_LINE + size].tobytes())
-    return Checkpoint(header, sliced(path, header.pop("arrays", None), content[FIRST_LINE + size :]), path)
+    return header, sliced(path, header.pop("arrays", None), content[FIRST_LINE + size :])
+
+
+def read_header(path: Path) -> Json:
+    """The header alone, taken at its word: enough to say what a run is called."""
+    with disk.open_plain(path) as file:
+        size = header_size(path, read_first_line(path, file))
+        if size > os.fstat(file.fileno()).st_size:
+            raise damaged(path, "it is cut short")
+        return parsed(path, file.read(size))
+
+
+def read_first_line(path: Path, file: BinaryIO) -> bytes:
+    first = file.read(FIRST_LINE)
+    if first.startswith(OLDER):
+        raise StoreError(
+            errno.EPROTONOSUPPORT,
+            f"{path} was written by isotherm 0.1.0, and this is {__version__}, which cannot go on with such runs; "
+            "their draws can still be read with xarray.open_datatree: go on with isotherm 0.1.0, or start again",
+        )
+    if len(first) < FIRST_LINE:
+        raise damaged(path, "it is cut short")
+    return first
 
 
 def header_size(path: Path, first: bytes) -> int:
@@ -74,7 +90,7 @@ def header_size(path: Path, first: bytes) -> int:
     return int(length)
 
 
-def parsed(path: Path, text: bytes) -> dict[str, Any]:
+def parsed(path: Path, text: bytes) -> Json:
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,97 +1,88 @@
 """What a run does with its draws when it has a store: hands them to a thread that writes, and forgets them."""
 
+import dataclasses
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
+from isotherm.run.chains import Snapshot
+from isotherm.run.labels import Labels
 from isotherm.store import arrays, checkpoint
-from isotherm.store.checkpoint import Checkpoint
-from isotherm.store.files import StoreError
-from isotherm.store.folder import Folder
+from isotherm.store.disk import StoreError
+from isotherm.store.folder import SAMPLER, Folder
+from isotherm.store.header import Header
 from isotherm.store.writer import Writer
+from isotherm.types import Draws
 
-EVERY = 10.0  # seconds between checkpoints, or
-SHARE = 0.02  # what they may take of a run's time, if that is longer
-CHUNK_BYTES = 2**22  # about the size of a chunk of positions
-CHUNK_DRAWS = 10_000  # and the most draws in one
+if TYPE_CHECKING:
+    import xarray
 
-Draws = dict[str, np.ndarray]
-Label = Callable[[Draws, int, Any, int, float], Any]
+CHECKPOINT_SECONDS = 10.0  # between checkpoints, or
+CHECKPOINT_SHARE = 0.02  # what they may take of a run's time, if that is longer
 
 
-class Recorder:
+class StoreRecorder:
     """Draws go to disk in chunks, state in checkpoints, in the order in which they are handed over.
 
     Args:
         folder: where.
-        label: (draws, number of the first, carry without its state, step, seconds) → labelled results.
-        header, arrays: what the run is, repeated in every checkpoint.
+        labels: turns draws into labelled results.
+        header: the run, and where it stands.
+        sampler_arrays: the sampler's arrays, repeated in every checkpoint.
         tail: the draws that are in no chunk yet; their names and shapes, if there are none.
-        saved: the checkpoint that the run goes on from.
     """
 
+    keeps_state = True
+
     def __init__(
-        self,
-        folder: Folder,
-        label: Label,
-        header: dict[str, Any],
-        arrays: Draws,
-        tail: Draws,
-        saved: Checkpoint | None = None,
+        self, folder: Folder, labels: Labels, header: Header, sampler_arrays: dict[str, np.ndarray], tail: Draws
     ) -> None:
-        self.folder, self.label, self.header, self.arrays = folder, label, header, arrays
-        self.chunk: int = header["chunk"]
-        self.full, self.serial, self.tail = 0, 0, [tail]
-        self.digests: dict[str, str] = {}
-        self.safe: int | None = None
-        if saved is not None:
-            self.serial = saved.header["serial"] + 1
-            self.full = saved.header["draws"] // self.chunk
-            self.digests = dict(saved.header["digests"])
-            self.safe = saved.header["step"]
+        self.folder, self.labels, self.header = folder, labels, header
+        self.sampler_arrays = {SAMPLER + name: array for name, array in sampler_arrays.items()}
+        self.chunk, self.whole_chunks = header.chunk, header.draws // header.chunk
+        self.serial, self.tail = header.serial + 1, [tail]
+        self.digests = dict(header.digests)
+        self.safe_step = None if header.serial < 0 else header.step
         self.last, self.cost = time.monotonic(), 0.0
         self.writer = Writer()
 
-    def add(self, draws: Draws, lanes: Any, step: int, seconds: float) -> None:
-        """Draws that are complete; whole chunks of them go to disk."""
-        self.tail.append(draws)
-        if sum(map(length, self.tail)) >= self.chunk:
-            small, rest = lanes.joined(state=False), join(self.tail)
-            while length(rest) >= self.chunk:
-                block, rest = cut(rest, self.chunk)
-                self.put(partial(self.write_chunk, block, self.full, small, step, seconds))
-                self.full += 1
-            self.tail = [rest]
-
     @property
     def count(self) -> int:
-        """The draws so far."""
-        return self.full * self.chunk + sum(map(length, self.tail))
+        return self.whole_chunks * self.chunk + sum(map(length, self.tail))
 
-    def look(self, lanes: Any, step: int, seconds: float) -> None:
-        """A checkpoint, if it is time for one."""
-        if time.monotonic() - self.last >= max(EVERY, self.cost / SHARE):
-            self.checkpoint(lanes, step, seconds)
+    def add(self, draws: Draws, first_bad_step: np.ndarray) -> None:
+        """Whole chunks go to disk."""
+        self.tail.append(draws)
+        if sum(map(length, self.tail)) >= self.chunk:
+            rest = join(self.tail)
+            while length(rest) >= self.chunk:
+                block, rest = cut(rest, self.chunk)
+                self.put(partial(self.write_chunk, block, self.whole_chunks, first_bad_step))
+                self.whole_chunks += 1
+            self.tail = [rest]
 
-    def checkpoint(self, lanes: Any, step: int, seconds: float) -> None:
+    def wants_checkpoint(self) -> bool:
+        return time.monotonic() - self.last >= max(CHECKPOINT_SECONDS, self.cost / CHECKPOINT_SHARE)
+
+    def checkpoint(self, snapshot: Snapshot) -> None:
         began = time.monotonic()
         tail = join(self.tail)
         self.tail = [tail]
-        self.put(partial(self.write_checkpoint, lanes.joined(), tail, self.full, self.serial, step, seconds))
+        self.put(partial(self.write_checkpoint, snapshot, tail, self.whole_chunks, self.serial))
         self.serial += 1
         self.last = time.monotonic()
         self.cost = self.last - began
 
-    def finish(self, lanes: Any, step: int, seconds: float) -> Any:
+    def finish(self, snapshot: Snapshot) -> "xarray.DataTree":
         """A last checkpoint; the results, to be read from disk when looked at."""
-        self.checkpoint(lanes, step, seconds)
+        self.checkpoint(snapshot)
         self.close()
         self.writer.check()
-        return arrays.opened(self.folder.path)
+        return arrays.open_results(self.folder.path)
 
     def close(self) -> None:
         self.writer.close()
@@ -104,39 +95,37 @@ class Recorder:
             job()
         except StoreError as error:
             path = str(self.folder.path)
-            kept = "no checkpoint was written" if self.safe is None else f"the run is safe up to step {self.safe}"
+            none = self.safe_step is None
+            kept = "no checkpoint was written" if none else f"the run is safe up to step {self.safe_step}"
             raise StoreError(
                 error.errno, f"{error}; {kept}: put that right, then go on with isotherm.resume({path!r}, …)"
             ) from error
 
-    def write_chunk(self, block: Draws, number: int, carry: Any, step: int, seconds: float) -> None:
-        tree = self.label(block, number * self.chunk, carry, step, seconds)
+    def write_chunk(self, block: Draws, number: int, first_bad_step: np.ndarray) -> None:
+        tree = self.labels.draws(block, number * self.chunk, first_bad_step)
         self.digests |= arrays.write_chunk(self.folder.path, tree, number, self.chunk)
 
-    def write_checkpoint(self, carry: Any, tail: Draws, full: int, serial: int, step: int, seconds: float) -> None:
-        first = full * self.chunk
-        header = {"serial": serial, "step": step, "seconds": seconds, "draws": first + length(tail)}
-        state = {"carry." + name: leaf for name, leaf in names(carry)}
-        held = {**self.arrays, **state, **{"tail." + name: values for name, values in tail.items()}}
-        checkpoint.write(self.folder.slots[serial % 2], self.header | header | {"digests": self.digests}, held)
-        self.safe = step
-        tree = self.label(tail, first, carry._replace(state=None), step, seconds)
-        arrays.write_rest(self.folder.path, tree, full, self.chunk)
+    def write_checkpoint(self, snapshot: Snapshot, tail: Draws, whole_chunks: int, serial: int) -> None:
+        first = whole_chunks * self.chunk
+        header = dataclasses.replace(
+            self.header,
+            serial=serial,
+            step=snapshot.step,
+            seconds=snapshot.seconds,
+            draws=first + length(tail),
+            digests=self.digests,
+        )
+        carry = {"carry." + name: leaf for name, leaf in named_arrays(snapshot.carry)}
+        content = {**self.sampler_arrays, **carry, **{"tail." + name: values for name, values in tail.items()}}
+        checkpoint.write(self.folder.slots[serial % 2], header.to_json(), content)
+        self.safe_step = snapshot.step
+        arrays.write_rest(self.folder.path, self.labels.tree(tail, first, snapshot), whole_chunks, self.chunk)
 
 
-def chunk_of(positions: Any) -> int:
-    """How many draws a chunk holds, of positions with these chains and parameters."""
-    return int(max(1, min(CHUNK_DRAWS, CHUNK_BYTES // positions.nbytes)))
-
-
-def names(tree: Any) -> list[tuple[str, Any]]:
+def named_arrays(tree: object) -> list[tuple[str, np.ndarray]]:
     """The arrays of a tree by the path to them."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in leaves]
-
-
-def part_of(arrays: Draws, prefix: str) -> Draws:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def length(draws: Draws) -> int:

@@ -14,7 +14,10 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import isotherm
-from isotherm import driver, lanes, loop
+from isotherm.run import chains, execute, loop
+from isotherm.run.plan import Plan
+from isotherm.run.problem import make_run
+from isotherm.samplers.settings import NAMES as SAMPLERS
 
 RNG = np.random.default_rng(0)
 DATA = {"x": RNG.standard_normal((200, 3)).astype(np.float32), "y": RNG.standard_normal(200).astype(np.float32)}
@@ -93,26 +96,26 @@ def test_chains_differ_and_one_alone_is_the_first_of_many():
 @pytest.mark.usefixtures("float64")
 def test_every_chain_equals_itself_run_alone():
     """In double precision, each of three chains against its own key alone, to 1e-10."""
-    what = driver.problem(POSTERIOR, jax.tree.map(np.float64, DATA), jax.tree.map(np.float64, INIT), 3, 9)
-    batches = driver.Batches(200, 20)
-    sampler, plan = isotherm.mccadl(0.02), driver.Plan(100, 0, 1)
+    data, init = (jax.tree.map(np.float64, tree) for tree in (DATA, INIT))
+    sampler, plan = isotherm.mccadl(0.02), Plan(100, 0, 1)
+    run = make_run(POSTERIOR, sampler, data, init, batch_size=20, replace=True, chains=3, seed=9, name=None)
 
-    def run(which):
-        common = (what.posterior, what.unravel, batches)
-        chains = loop.Chains(np.uint32(1), np.arange(3, dtype=np.uint32)[which])
-        carry = loop.start(sampler, what.data, what.starts[which], chains, *common)
-        return loop.advance(sampler, carry, what.data, chains, plan, (0, 100), *common, 100)[1]["position"]
+    def positions(which):
+        ids = loop.ChainIds(np.uint32(1), np.arange(3, dtype=np.uint32)[which])
+        carry = loop.start(sampler, run.data, run.starts[which], ids, run.evaluation)
+        return loop.advance(sampler, carry, run.data, ids, plan, (0, 100), run.evaluation, 100)[1]["position"]
 
-    together = run(slice(None))
+    together = positions(slice(None))
     for chain in range(3):
-        np.testing.assert_allclose(run(slice(chain, chain + 1))[:, 0], together[:, chain], rtol=1e-10, atol=1e-10)
+        alone = positions(slice(chain, chain + 1))[:, 0]
+        np.testing.assert_allclose(alone, together[:, chain], rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-3, 10.0])
 def test_chunk_length_changes_nothing(monkeypatch, seconds):
     expected = sample()
-    monkeypatch.setattr(driver, "CHUNK_SECONDS", seconds)
-    monkeypatch.setattr(lanes, "RECORD_BYTES", 200 if seconds else 0)
+    monkeypatch.setattr(execute, "CHUNK_SECONDS", seconds)
+    monkeypatch.setattr(chains, "RECORD_BYTES", 200 if seconds else 0)
     assert_same_run(sample(), expected)
 
 
@@ -200,14 +203,14 @@ def test_a_sampler_that_needs_more_than_it_gets():
 
 def test_ctrl_c_returns_what_there_is(monkeypatch):
     """A real SIGINT, as soon as the run is under way."""
-    update = driver.Bar.update
+    update = execute.Bar.update
 
     def interrupt(bar, *told):
         update(bar, *told)
         if told[0] >= 7:  # steps: there is a draw
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(driver.Bar, "update", interrupt)
+    monkeypatch.setattr(execute.Bar, "update", interrupt)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background may ignore it
     try:
         tree = sample(steps=100_000_000, burn_in=0.0)
@@ -218,6 +221,53 @@ def test_ctrl_c_returns_what_there_is(monkeypatch):
     assert tree.attrs["steps_done"] < 100_000_000
     draws = tree.posterior.sizes["draw"]
     assert draws == tree.attrs["steps_done"] // 7
+    assert np.isfinite(flat(tree)).all()
+
+
+def test_ctrl_c_in_burn_in_says_that_there_are_no_draws(monkeypatch):
+    monkeypatch.setattr(execute.Bar, "update", lambda *_: signal.raise_signal(signal.SIGINT))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.warns(RuntimeWarning, match=r"stopped at step \d+ of 100000, before the first draw .* no draws"):
+            tree = sample(steps=100_000, burn_in=0.9)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert tree.posterior.sizes["draw"] == 0
+
+
+def test_a_model_that_is_not_finite_at_the_start_is_refused():
+    """With words about the model, not about the step size; −inf and NaN in a row whose gradient is finite, too."""
+    cases = [
+        (lambda p, e: jnp.log(e["x"][0]) + log_likelihood(p, e), log_prior, r"log_likelihood must be .* got nan at "
+            r"init for row \d+ and \d+ other rows of the data; start elsewhere"),
+        (lambda p, e: jnp.where(e["y"] == DATA["y"][7], -jnp.inf, log_likelihood(p, e)), log_prior,
+            "got -inf at init for row 7 of the data"),
+        (log_likelihood, lambda p: jnp.where(p["offset"] < 1, -jnp.inf, log_prior(p)), "log_prior must be finite where "
+            "the chains start, got -inf at init; start inside the region"),
+    ]  # fmt: skip
+    for likelihood, prior, words in cases:
+        with pytest.raises(ValueError, match=words):
+            isotherm.sample(isotherm.Posterior(likelihood, prior), isotherm.mccadl(0.02), DATA, INIT, batch_size=20,
+                            steps=10, progress=False)  # fmt: skip
+
+
+def test_draws_beyond_a_hard_bound_are_told():
+    bounded = isotherm.Posterior(log_likelihood, lambda p: jnp.where(p["offset"] < -0.02, -jnp.inf, log_prior(p)))
+    with pytest.warns(RuntimeWarning, match=r"\d+ draws lie where log_prior is not finite.* transformed parameter"):
+        tree = isotherm.sample(bounded, isotherm.mccadl(0.02), DATA, INIT, batch_size=20, steps=300, progress=False)
+    assert (tree.sample_stats.log_prior == -np.inf).any()
+    assert (np.isneginf(tree.sample_stats.log_prior) == (tree.posterior.offset < -0.02)).all()
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_every_sampler_runs_with_64_bits(name, dtype):
+    """A step's number is a 32-bit integer there, too: eCCAdL once waited for ever for its next renewal."""
+    data, init = (jax.tree.map(dtype, tree) for tree in (DATA, INIT))
+    sampler = getattr(isotherm, name)(1e-3)
+    tree = isotherm.sample(POSTERIOR, sampler, data, init, batch_size=20, steps=70, thin=10, chains=2, progress=False)
+    assert tree.posterior.slope.dtype == dtype
     assert np.isfinite(flat(tree)).all()
 
 
@@ -256,13 +306,13 @@ def test_lapack_has_one_thread_during_a_run(monkeypatch):
     def threads():
         return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
-    seen, run = [], driver.run
+    seen, advance = [], chains.Chains.advance
 
     def watched(*arguments):
         seen.append(threads())
-        return run(*arguments)
+        return advance(*arguments)
 
-    monkeypatch.setattr(driver, "run", watched)
+    monkeypatch.setattr(chains.Chains, "advance", watched)
     before = threads()
     sample()
     assert seen[0]

@@ -1,20 +1,15 @@
 """The covariance S of the force, remembered over batches, and functions of it applied to a vector.
 
 An estimate is an average Ŝ ← Ŝ + κ(S − Ŝ) over batches, with κ = 1/t for all of them alike (`running`) or a memory of
-the last w or so (`windowed`). Three sizes behind one interface:
+the last w or so (`windowed`). `Estimate` says what it can do; it comes in three sizes:
 
     Dense      Ŝ itself and its eigen-decomposition; d² memory
     LowRank    its k leading eigenvectors, and the mean of the remaining eigenvalues in all other directions; kd memory
     Diagonal   its diagonal
-
-Each has `first(covariance, position, rank, key)`, `renewed(due, covariance, window, key)`, which does nothing unless
-`due`, a condition that is the same for all chains, and `apply(functions, v)` for f(Ŝ)v. It takes `parts(d, rank)`
-renewals to see all of it once. Each tells its `largest()` eigenvalue, one from its `middle()`, and of the directions
-that are `unseen()`, if any, how large one may be and the mean.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +36,40 @@ def windowed(count: Scalar, window: Number) -> Scalar:
 
 def blend(old: Array, new: Array, weight: Scalar) -> Array:
     return old + weight * (new - old)
+
+
+class Estimate(Protocol):
+    """Ŝ, as a pytree of arrays that is part of a sampler's state."""
+
+    @classmethod
+    def first(cls, covariance: Covariance, position: Vector, rank: int, key: RandomKey) -> Self:
+        """From one batch; `rank` is how many directions a low-rank estimate keeps."""
+        ...
+
+    @classmethod
+    def parts(cls, d: int, rank: int) -> int:
+        """How many renewals it takes to renew all of it."""
+        ...
+
+    def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> Self:
+        """With another batch in the average; unchanged unless `due`, a condition that is the same for all chains."""
+        ...
+
+    def apply(self, functions: Sequence[Function], v: Vector) -> list[Vector]:
+        """f(Ŝ)v for each function f of the eigenvalues."""
+        ...
+
+    def largest(self) -> Scalar:
+        """The largest eigenvalue."""
+        ...
+
+    def middle(self) -> Scalar:
+        """An eigenvalue from the middle of the spectrum: what "auto" takes the step size from."""
+        ...
+
+    def unseen(self) -> tuple[Scalar, Scalar]:
+        """Of the directions that have no eigenvalue of their own: how large one may be, and their mean."""
+        ...
 
 
 class Dense(NamedTuple):
@@ -192,10 +221,10 @@ class LowRank(NamedTuple):
         )
 
     def _turned(self, due: Condition, i: Array, covariance: Covariance, weight: Scalar) -> "LowRank":
-        """Row i by subspace iteration as far as this batch counts, q ← sq + κSq, orthonormal to the other rows.
+        """Row i by one step of subspace iteration, weighted as this batch is: q ← sq + κSq, orthonormal to other rows.
 
-        s lies between q·Sq, with which weak directions inside a strong row are found late, and the least eigenvalue,
-        with which the batch's noise turns strong ones.
+        s is the geometric mean of q·Sq and the least eigenvalue. With q·Sq alone, a row that holds a strong direction
+        takes long to turn to a weak one; with the least eigenvalue alone, the batch's noise turns strong directions.
         """
         q = self.basis[i]
         image = covariance.matvec(q)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from isotherm import flows
+from isotherm.dynamics import flows
 
 
 @pytest.mark.usefixtures("float64")

@@ -9,6 +9,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.random import define_prng_impl
 from jaxtyping import Array, UInt32
 
@@ -20,7 +21,7 @@ PARITY = 0x1BD11BDA
 Words = UInt32[Array, "..."]
 
 
-def key(seed: int) -> RandomKey:
+def key(seed: int | np.uint32) -> RandomKey:
     """`jax.random.key(seed)`, but for its speed."""
     return jax.random.key(seed, impl=UNROLLED)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from isotherm import splitting
+from isotherm.dynamics import splitting
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from isotherm.covariance import Dense, Diagonal, LowRank, running, windowed
+from isotherm.dynamics.covariance import Dense, Diagonal, LowRank, running, windowed
 from isotherm.posterior import Covariance
 
 d, n = 12, 200

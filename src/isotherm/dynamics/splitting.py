@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from isotherm.types import Number
 
-State = TypeVar("State")
+S = TypeVar("S")
 Moves = tuple[tuple[str, float], ...]
 
 MOVING = "AE"  # letters that change the position, after which the force would have to be evaluated again
@@ -44,7 +44,7 @@ def moves(word: str, letters: str) -> Moves:
     return tuple((letter, float(length)) for letter, length in merged)
 
 
-def run(moves: Moves, flows: Mapping[str, Callable[[State, Any], State]], state: State, h: Number) -> State:
+def run(moves: Moves, flows: Mapping[str, Callable[[S, Any], S]], state: S, h: Number) -> S:
     """One step: each letter's flow for its share of h, in order."""
     for letter, share in moves:
         state = flows[letter](state, share * h)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from isotherm import threefry
+from isotherm.run import threefry
 
 DRAWS = {
     "key": jax.random.key_data,

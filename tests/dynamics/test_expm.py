@@ -13,8 +13,8 @@ import scipy.sparse.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isotherm.expm import ACTIONS, THETA, Krylov, krylov, sufficient
-from isotherm.tridiagonal import decay
+from isotherm.dynamics.expm import ACTIONS, THETA, Krylov, krylov, sufficient
+from isotherm.dynamics.tridiagonal import decay
 
 
 @dataclass(frozen=True)

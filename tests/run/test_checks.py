@@ -1,11 +1,15 @@
 """Bad input gets clear words before anything is compiled."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 import isotherm
+from isotherm.run.checks import check_data
+from isotherm.run.problem import is_function
 
 X = np.linspace(0, 1, 12, dtype=np.float32).reshape(6, 2)
 Y = np.ones(6, np.float32)
@@ -29,8 +33,8 @@ def _nothing_is_compiled(monkeypatch):
     def compiled(*_, **__):
         raise AssertionError("work was begun")
 
-    monkeypatch.setattr("isotherm.lanes.start", compiled)
-    monkeypatch.setattr("isotherm.lanes.advance", compiled)
+    monkeypatch.setattr("isotherm.run.chains.start", compiled)
+    monkeypatch.setattr("isotherm.run.chains.advance_on_one_thread", compiled)
 
 
 def sample(posterior=POSTERIOR, sampler=None, data=DATA, init=ZEROS, **settings):
@@ -71,13 +75,22 @@ def test_settings(settings, error, message):
 
 ARRAYS = [
     ({"x": X, "y": Y[:5]}, ValueError, r"same number of rows, but data\['x'\] has 6, data\['y'\] has 5"),
-    ({"x": with_entry(X, (4, 1), np.nan), "y": Y}, ValueError, r"data\['x'\] must be finite, got nan in row 4"),
+    ({"x": with_entry(X, (4, 1), np.nan), "y": Y}, ValueError, r"data\['x'\] must be finite, got nan in row 4, "
+        "column 1; drop or fill"),
     ({"x": X, "y": with_entry(Y, 2, -np.inf)}, ValueError, r"data\['y'\] must be finite, got -inf in row 2"),
     ({"x": X, "y": np.array(list("abcdef"))}, TypeError, r"data\['y'\] must hold numbers, got dtype <U1"),
     ({"x": X, "y": np.float32(1)}, ValueError, r"data\['y'\] must have one row an example, got the scalar 1"),
     ({"x": X[:0], "y": Y[:0]}, ValueError, "data must hold at least one row"),
     ({}, ValueError, "data holds no array"),
-]
+    ({"x": X, "y": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}, ValueError, r"data\['y'\]\[0\] must have one row an example, got "
+        r"the scalar 1\.0; make the list an array: np\.asarray"),
+    ({"x": X, "y": Y.astype(complex)}, TypeError, r"data\['y'\] must hold numbers, got dtype complex128"),
+    ({"x": X, "y": {1, 2}}, TypeError, r"data\['y'\] must be an array of numbers, got a set"),
+    ({"x": X, "y": np.arange(6) + 2**33}, ValueError, r"data\['y'\] has 8589934597, which int32 cannot hold; "
+        "recode it, or let JAX have 64 bits"),
+    ({"x": X, "y": np.float64(Y) * 1e300}, ValueError, r"data\['y'\] has 1e\+300, which float32 cannot hold; rescale"),
+    ({"x": np.float64(X) + np.array([0, 1e8]), "y": Y}, ValueError, r"data\['x'\], column 1, is rounded by up to "),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("data", "error", "message"), ARRAYS, ids=[m for *_, m in ARRAYS])
@@ -92,6 +105,9 @@ INITS = [
     (np.array([0, np.nan], np.float32), ValueError, "init must be finite, got nan in entry 1"),
     (np.zeros(3, np.float32), ValueError, r"log_likelihood does not fit: init has an array of shape \(3,\) and one "
         r"example has \['x'\] of shape \(2,\), \['y'\] of shape \(\)"),
+    (np.zeros((2, 0), np.float32), ValueError, r"init must have at least one entry, got shape \(2, 0\); leave it out"),
+    ({"w": ZEROS, "act": jnp.tanh}, TypeError, r"init\['act'\] must be an array of numbers, got the function tanh; "
+        "keep functions apart"),
     ({}, ValueError, "init holds no array"),
     (None, ValueError, "init holds no array"),
 ]  # fmt: skip
@@ -132,3 +148,59 @@ def test_integers_stay_in_the_data():
         sample(data={"x": X, "y": np.ones(6, bool)}, posterior=isotherm.Posterior(
             lambda t, e: jnp.where(e["y"], e["x"] @ t, jnp.zeros(())), log_prior))  # fmt: skip
     assert jax.config.jax_numpy_dtype_promotion == "strict"
+
+
+class WithArray:
+    """What a column of some other library looks like to NumPy."""
+
+    def __array__(self, dtype=None, copy=None):
+        return Y
+
+
+def test_what_numpy_takes_for_an_array_is_one():
+    with pytest.raises(AssertionError, match="work was begun"):
+        sample(data={"x": X, "y": WithArray()})
+
+
+def test_a_table_with_text_names_the_column():
+    table = pd.DataFrame({"age": [1.0, 2.0], "city": ["Ulm", "Bonn"]})
+    with pytest.raises(TypeError, match=r"data\['x'\]: column 'city' must hold numbers, got dtype .*; encode it"):
+        sample(data={"x": table, "y": Y})
+
+
+def test_numbers_that_32_bits_hold_well_enough_are_taken():
+    """Ordinary float64 columns, times in seconds since 1970 over a year, identifiers below 2³¹."""
+    rng = np.random.default_rng(0)
+    for column in (rng.standard_normal(6), 1.7e9 + 3e7 * rng.random(6), np.full(6, 0.1), np.arange(6) + 2**30):
+        check_data({"y": column})
+
+
+def test_a_function_that_cannot_be_differentiated_over_a_batch():
+    def with_callback(theta, example):
+        return jax.pure_callback(lambda x: np.float32(x.sum()), jax.ShapeDtypeStruct((), np.float32), theta)
+
+    with pytest.raises(ValueError, match=r"log_likelihood or log_prior cannot be differentiated .* callbacks"):
+        sample(posterior=isotherm.Posterior(with_callback, log_prior))
+
+
+def test_a_module_with_parameters_is_no_function():
+    """Equinox's modules are callable, and JAX sees their arrays."""
+    linear = eqx.nn.Linear(2, "scalar", key=jax.random.key(0))
+    posterior = isotherm.Posterior(
+        lambda model, example: -((example["y"] - model(example["x"])) ** 2),
+        lambda model: -sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(model)),
+    )
+    assert not is_function(linear)
+    assert is_function(lambda key: linear)
+    assert is_function(jax.tree_util.Partial(lambda a, key: a, jnp.zeros(2)))
+    with pytest.raises(AssertionError, match="work was begun"):
+        sample(posterior=posterior, init=linear)
+    mlp = eqx.nn.MLP(2, "scalar", 3, 1, key=jax.random.key(0))
+    with pytest.raises(TypeError, match=r"init\.activation.* must be an array of numbers, got the function"):
+        sample(init=mlp)
+    params, static = eqx.partition(mlp, eqx.is_inexact_array)
+    partitioned = isotherm.Posterior(
+        lambda params, example: -((example["y"] - eqx.combine(params, static)(example["x"])) ** 2), posterior.log_prior
+    )
+    with pytest.raises(AssertionError, match="work was begun"):
+        sample(posterior=partitioned, init=params)

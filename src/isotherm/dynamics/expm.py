@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from isotherm.tridiagonal import decay
+from isotherm.dynamics.tridiagonal import decay
 from isotherm.types import Matrix, Scalar, Vector
 
 Matvec = Callable[[Vector], Vector]

@@ -8,8 +8,8 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isotherm.flows import decay_average
-from isotherm.tridiagonal import POLES, contour, decay
+from isotherm.dynamics.flows import decay_average
+from isotherm.dynamics.tridiagonal import POLES, contour, decay
 
 
 def tridiagonal(k, norm, seed):

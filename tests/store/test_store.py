@@ -15,7 +15,11 @@ import pytest
 import xarray
 
 import isotherm
-from isotherm.store import checkpoint, description, files, recorder
+from isotherm.run import problem
+from isotherm.samplers import settings
+from isotherm.store import checkpoint, header, identity, recorder
+from isotherm.store.folder import run_name
+from isotherm.store.lock import Lock
 from isotherm.store.writer import Writer
 
 RNG = np.random.default_rng(0)
@@ -67,9 +71,9 @@ class StopAfter:
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Chunks and checkpoints come often enough to matter in a short run."""
-    monkeypatch.setattr(recorder, "CHUNK_DRAWS", 16)
-    monkeypatch.setattr(recorder, "EVERY", 0.0)
-    monkeypatch.setattr(recorder, "SHARE", 1e9)
+    monkeypatch.setattr(header, "CHUNK_DRAWS", 16)
+    monkeypatch.setattr(recorder, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(recorder, "CHECKPOINT_SHARE", 1e9)
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # no power cuts here
 
 
@@ -83,8 +87,8 @@ def interrupt(monkeypatch):
     """A function that makes the next run stop after so many chunks of at most 32 steps."""
 
     def at(chunks, signum=signal.SIGINT):
-        monkeypatch.setattr("isotherm.driver.CHUNK_SECONDS", 1e-9)
-        monkeypatch.setattr("isotherm.driver.Bar.update", StopAfter(chunks, signum))
+        monkeypatch.setattr("isotherm.run.execute.CHUNK_SECONDS", 1e-9)
+        monkeypatch.setattr("isotherm.run.execute.Bar.update", StopAfter(chunks, signum))
 
     return at
 
@@ -121,8 +125,8 @@ def test_opens_while_running(tmp_path, monkeypatch):
             tree = xarray.open_datatree(tmp_path / "run.zarr", engine="zarr")
             seen.append((tree.attrs["steps_done"], tree["posterior"].to_dataset().load().sizes["draw"]))
 
-    monkeypatch.setattr("isotherm.driver.CHUNK_SECONDS", 1e-9)
-    monkeypatch.setattr("isotherm.driver.Bar.update", look)
+    monkeypatch.setattr("isotherm.run.execute.CHUNK_SECONDS", 1e-9)
+    monkeypatch.setattr("isotherm.run.execute.Bar.update", look)
     run(tmp_path / "run.zarr", steps=40, burn_in=0.25)
     assert all(draws == max(0, step - 10) // 3 for step, draws in seen)
     assert any(draws > 0 for _, draws in seen)
@@ -158,12 +162,12 @@ SAMPLERS = [
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: type(sampler).__name__)
 def test_every_sampler_is_rebuilt_from_its_settings(sampler):
-    stored, arrays = description.settings(sampler, steps=100)
-    again = description.rebuilt(json.loads(json.dumps(stored)), arrays)
+    stored, arrays = settings.encode(sampler, steps=100)
+    again = settings.decode(json.loads(json.dumps(stored)), arrays)
     assert type(again) is type(sampler)
     jax.tree.map(np.testing.assert_array_equal, again, sampler)
     assert jax.tree.structure(again) == jax.tree.structure(sampler)
-    assert not list(description.other_sampler(stored, arrays, again, 100))
+    assert not list(settings.differences(stored, arrays, again, 100))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +207,7 @@ def test_a_schedule_is_asked_for_again(tmp_path, interrupt, monkeypatch):
     with pytest.raises(ValueError, match="step_size is a function, which is not stored; pass sampler= again"):
         isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA)
     other = isotherm.sgld(step_size=lambda step: 0.01 / (1 + step / 50))
-    with pytest.raises(ValueError, match=r"other sampler: step_size\(1\) is 0\.0098.*, was 0\.0099"):
+    with pytest.raises(ValueError, match=r"another sampler: step_size\(1\) is 0\.0098.*, was 0\.0099"):
         isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, sampler=other)
     same = isotherm.sgld(step_size=schedule)
     resumed = isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, sampler=same, progress=False)
@@ -226,25 +230,25 @@ def test_parameters_of_another_kind_are_asked_for_again(tmp_path):
     assert tree.attrs["steps_done"] == 450
     wrong = Named(np.zeros(3, np.float32), INIT["b"])
     other = isotherm.Posterior(lambda p, e: p.b, lambda p: p.b)
-    with pytest.raises(ValueError, match=r"other parameters: init\.w is .*\(3,\), was .*\(2,\)"):
+    with pytest.raises(ValueError, match=r"different parameters: init\.w is .*\(3,\), was .*\(2,\)"):
         isotherm.resume(tmp_path / "run.zarr", other, DATA, init=wrong)
 
 
 @pytest.mark.parametrize(
     ("posterior", "data", "said"),
     [
-        (POSTERIOR, DATA | {"y": DATA["y"] + 1}, r"other data: data\['y'\] has other contents"),
+        (POSTERIOR, DATA | {"y": DATA["y"] + 1}, r"different data: data\['y'\] has other contents"),
         (
             POSTERIOR,
             {k: v[:-1] for k, v in DATA.items()},
-            r"other data: data\['x'\] has shape \(39, 2\), was \(40, 2\)",
+            r"different data: data\['x'\] has shape \(39, 2\), was \(40, 2\)",
         ),
         (POSTERIOR, DATA | {"y": DATA["y"].astype(np.float16)}, r"data\['y'\] has dtype float16, was float32"),
         (POSTERIOR, DATA | {"z": DATA["y"]}, r"data\['z'\] is new"),
         (
             isotherm.Posterior(log_likelihood, lambda p: 2 * log_prior(p)),
             DATA,
-            "other posterior: log_prior is .* at a test point, was",
+            "another posterior: log_prior is .* at a test point, was",
         ),
         (isotherm.Posterior(lambda p, e: p["v"], log_prior), DATA, "log_likelihood does not fit"),
     ],
@@ -258,9 +262,9 @@ def test_what_differs_is_refused_by_name(tmp_path, posterior, data, said):
 
 def test_another_sampler_or_precision_is_refused(tmp_path):
     run(tmp_path / "run.zarr", steps=20)
-    with pytest.raises(ValueError, match="other sampler: sampler is sgld, was sgnht"):
+    with pytest.raises(ValueError, match="another sampler: sampler is sgld, was sgnht"):
         isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, sampler=isotherm.sgld(step_size=0.01))
-    with pytest.raises(ValueError, match=r"other sampler: friction is 3\.0, was 2\.0"):
+    with pytest.raises(ValueError, match=r"another sampler: friction is 3\.0, was 2\.0"):
         isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, sampler=isotherm.sgnht(0.01, 3.0))
     with jax.enable_x64(True), pytest.raises(ValueError, match="jax_enable_x64 is True, was False"):
         isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA)
@@ -268,8 +272,8 @@ def test_another_sampler_or_precision_is_refused(tmp_path):
 
 def test_another_version_is_told(tmp_path, monkeypatch):
     run(tmp_path / "run.zarr", steps=20)
-    now = description.versions()
-    monkeypatch.setattr(description, "versions", lambda: now | {"jax": "99.0"})
+    now = identity.versions()
+    monkeypatch.setattr(identity, "versions", lambda: now | {"jax": "99.0"})
     with pytest.warns(RuntimeWarning, match=r"made with jax .* → 99\.0; draws from here on"):
         isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA, progress=False)
 
@@ -298,7 +302,7 @@ def test_there_must_be_a_run_to_resume(tmp_path):
 
 
 def test_a_run_that_stopped_before_its_first_checkpoint_starts_again(tmp_path, uninterrupted):
-    lock = files.Lock(tmp_path / "run.zarr" / ".isotherm" / "lock")
+    lock = Lock(tmp_path / "run.zarr" / ".isotherm" / "lock")
     lock.release()
     with pytest.raises(isotherm.StoreError, match="holds no checkpoint"):
         isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA)
@@ -307,7 +311,7 @@ def test_a_run_that_stopped_before_its_first_checkpoint_starts_again(tmp_path, u
 
 def test_a_second_writer_is_refused_with_the_first_ones_pid(tmp_path):
     run(tmp_path / "run.zarr", steps=20)
-    lock = files.Lock(tmp_path / "run.zarr" / ".isotherm" / "lock")
+    lock = Lock(tmp_path / "run.zarr" / ".isotherm" / "lock")
     with pytest.raises(isotherm.StoreError, match=f"in use by process {os.getpid()} on host "):
         isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA)
     lock.release()
@@ -406,12 +410,13 @@ def test_names_that_no_folder_can_have_are_refused(tmp_path, name):
 
 def test_a_nest_is_rebuilt():
     params = {"a": [jnp.zeros(2), (jnp.zeros((3, 1), jnp.float16),)], "b": {}, "c": jnp.zeros(())}
-    flat, unravel = jax.flatten_util.ravel_pytree(jax.tree.map(lambda leaf: leaf.astype(jnp.float32), params))
-    stored = json.loads(json.dumps(description.layout(unravel, flat)))
-    built = description.zeros(stored)
+    posterior = isotherm.Posterior(lambda p, e: p["c"] * e["y"], lambda p: -(p["c"] ** 2))
+    settings = {"batch_size": 8, "replace": True, "chains": 1, "seed": 0, "name": None}
+    stored = json.loads(json.dumps(identity.layout(problem.make_run(posterior, SAMPLER, DATA, params, **settings))))
+    built = identity.zeros(stored)
     assert jax.tree.structure(built) == jax.tree.structure(params)
-    assert description.size(stored) == 6
-    assert description.nest(Named(1, 2)) is None
+    assert identity.size(stored) == 6
+    assert identity.nest(Named(1, 2)) is None
 
 
 def test_a_checkpoint_holds_any_state(tmp_path):
@@ -422,11 +427,11 @@ def test_a_checkpoint_holds_any_state(tmp_path):
         "strided": np.arange(12.0).reshape(3, 4)[:, ::2],
     }
     checkpoint.write(tmp_path / "c", {"a": [1, "ξ"]}, arrays)
-    found = checkpoint.read(tmp_path / "c")
-    assert found.header == {"a": [1, "ξ"]}
+    content, stored = checkpoint.read(tmp_path / "c")
+    assert content == checkpoint.read_header(tmp_path / "c") | content == {"a": [1, "ξ"]}
     for name, array in arrays.items():
-        assert found.arrays[name].dtype == array.dtype
-        np.testing.assert_array_equal(found.arrays[name], array)
+        assert stored[name].dtype == array.dtype
+        np.testing.assert_array_equal(stored[name], array)
     with pytest.raises(TypeError, match="odd has dtype object"):
         checkpoint.write(tmp_path / "c", {}, {"odd": np.array([None])})
 
@@ -444,3 +449,59 @@ def test_a_writer_tells_its_first_failure():
     with pytest.raises(ValueError, match="first"):
         writer.check()
     assert done == [1]
+
+
+@pytest.mark.parametrize(
+    ("store", "error", "words"),
+    [
+        ("s3://bucket/run.zarr", ValueError, "store must be a folder on this machine, .* got 's3://bucket/run.zarr'"),
+        ("no/such/folder/run.zarr", ValueError, "cannot be made: there is no folder '.*no/such/folder'"),
+        ("x" * 300, isotherm.StoreError, "cannot be made: File name too long"),
+    ],
+    ids=["url", "parent", "long"],
+)
+def test_a_store_that_cannot_be_made_is_refused_before_any_work(tmp_path, monkeypatch, store, error, words):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=words):
+        run(store)
+    assert not list(tmp_path.iterdir())
+
+
+def changed_models():
+    """What was once taken for the same: the likelihood of some rows, of all a little; a prior, wider or bounded."""
+
+    def some_rows(params, example):
+        return jnp.where(example["y"] > 0, 5.0, 1.0) * log_likelihood(params, example)
+
+    def penalty(params):
+        return log_prior(params) - jnp.where(params["b"] > 1, 1.0, 0.0)
+
+    return {
+        "some rows": (some_rows, log_prior),
+        "likelihood times 1.001": (lambda p, e: 1.001 * log_likelihood(p, e), log_prior),
+        "prior variance 1.01": (log_likelihood, lambda p: log_prior(p) / 1.01),
+        "penalty beyond 1": (log_likelihood, penalty),
+    }
+
+
+@pytest.mark.parametrize("change", changed_models())
+def test_a_model_that_differs_anywhere_is_refused(tmp_path, change):
+    run(tmp_path / "run.zarr", steps=20)
+    with pytest.raises(ValueError, match=r"was made with another posterior: log_.* at a test point, was"):
+        isotherm.resume(tmp_path / "run.zarr", isotherm.Posterior(*changed_models()[change]), DATA)
+
+
+def test_a_run_of_the_first_version_is_refused_in_a_sentence(tmp_path):
+    run(tmp_path / "run.zarr", steps=20)
+    for slot in (tmp_path / "run.zarr" / ".isotherm").glob("checkpoint-?"):
+        slot.write_bytes(slot.read_bytes().replace(b"isotherm-checkpoint 2", b"isotherm-checkpoint 1", 1))
+    with pytest.raises(isotherm.StoreError, match=r"written by isotherm 0\.1\.0, .* cannot go on with such runs"):
+        isotherm.resume(tmp_path / "run.zarr", POSTERIOR, DATA)
+
+
+def test_a_name_is_read_without_hashing_the_store(tmp_path, monkeypatch):
+    run(tmp_path / "run.zarr", steps=20, name="mine")
+    monkeypatch.setattr("hashlib.sha256", None)
+    assert run_name(tmp_path / "run.zarr") == "mine"
+    with pytest.raises(FileNotFoundError, match="there is no run of isotherm at"):
+        run_name(tmp_path)

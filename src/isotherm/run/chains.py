@@ -1,0 +1,134 @@
+"""The chains of a run and how they advance.
+
+On a CPU each chain is a group of its own, and as many groups run at a time as there are cores, so that a batch stays in
+its core's cache. Elsewhere one group holds all chains, and one program advances them together.
+"""
+
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.stages import Compiled
+
+from isotherm.run.loop import Carry, ChainIds, advance, advance_on_one_thread, observed, start
+from isotherm.run.plan import Plan
+from isotherm.run.problem import Run
+from isotherm.types import Draws
+
+RECORD_BYTES = 2**22  # what a call of the loop may record on the device
+MOST_SLOTS = 8192  # and how many draws: a quarter of a second's worth on the smallest models
+ONE_THREAD_UP_TO = 2**19  # n·d up to which a step is faster on one thread than shared among two (benchmarks/threads.py)
+
+
+class Snapshot(NamedTuple):
+    """Where a run stands between two steps: a copy on the host, which later steps do not change."""
+
+    carry: Carry
+    step: int
+    seconds: float
+
+
+class Chains:
+    """All chains of a run, at its beginning or as `carry` has them.
+
+    The loop is compiled in the background, once for all groups, and here rather than in the threads that run it, since
+    JAX's settings are those of a thread.
+    """
+
+    def __init__(self, run: Run, carry: Carry | None = None) -> None:
+        self.run, self.groups = run, chain_groups(run, run.chains if jax.default_backend() == "cpu" else 1)
+        self.slots = max(2, min(RECORD_BYTES // run.starts.nbytes, MOST_SLOTS))
+        self._pool = ThreadPoolExecutor(min(len(self.groups), cores()))
+        self._compiling = self._compile()
+        self._carries = list(map(self._start, self.groups)) if carry is None else self._divided(carry)
+
+    def advance(self, plan: Plan, first: int, last: int) -> Draws:
+        """The steps from `first` up to `last`, of all chains; the draws that they complete."""
+        program, run = self.program, self.run
+        complete = plan.completed(last) - plan.completed(first)
+
+        def advance_group(carry: Carry, ids: ChainIds) -> tuple[Carry, Draws]:
+            carry, record = program(run.sampler, carry, run.data, ids, plan, (first, last))
+            # Cut on the host: on the device, JAX would compile and keep a program for every length.
+            return carry, {name: np.asarray(values)[:complete] for name, values in record.items()}
+
+        advanced = list(self._pool.map(advance_group, self._carries, self.groups))
+        self._carries = [carry for carry, _ in advanced]
+        records = [record for _, record in advanced]
+        return {name: np.concatenate([record[name] for record in records], axis=1) for name in records[0]}
+
+    @cached_property
+    def program(self) -> Compiled:
+        """The compiled loop, when it is ready."""
+        try:
+            return self._compiling.result()
+        except jax.errors.JaxRuntimeError as error:
+            if "compile option" not in str(error):
+                raise
+            return self._lower(advance).compile()  # a version of XLA that does not know one of the options
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+    def snapshot(self, step: int, seconds: float, *, state: bool = True) -> Snapshot:
+        """Where the chains are, with or without the state of the sampler."""
+        carries = self._carries if state else [carry._replace(state=None) for carry in self._carries]
+        return Snapshot(jax.tree.map(lambda *parts: np.concatenate(parts), *carries), step, seconds)
+
+    def missing(self, draws: int = 0) -> Draws:
+        """So many draws that were not made: NaN, with the names and shapes of those that are."""
+        return missing_draws(self._carries[0], self.run.chains, draws)
+
+    @property
+    def first_bad_steps(self) -> np.ndarray:
+        return np.concatenate([carry.first_bad_step for carry in self._carries])
+
+    @property
+    def temperature(self) -> float | None:
+        """The kinetic temperature now, of samplers that have one."""
+        if not hasattr(self._carries[0].state, "kinetic_temperature"):
+            return None
+        return float(np.concatenate([carry.state.kinetic_temperature for carry in self._carries]).mean())
+
+    def _start(self, ids: ChainIds) -> Carry:
+        return start(self.run.sampler, self.run.data, self.run.starts[ids.numbers], ids, self.run.evaluation)
+
+    def _divided(self, carry: Carry) -> list[Carry]:
+        return [jax.tree.map(lambda x, some=ids.numbers: jnp.asarray(x[some]), carry) for ids in self.groups]
+
+    def _compile(self) -> Future[Compiled]:
+        small = self.run.batches.size * self.run.starts.shape[1] <= ONE_THREAD_UP_TO
+        on_one_thread = small and jax.default_backend() == "cpu"
+        return self._pool.submit(self._lower(advance_on_one_thread if on_one_thread else advance).compile)
+
+    def _lower(self, loop: jax.stages.Wrapped) -> jax.stages.Lowered:
+        run, ids = self.run, self.groups[0]
+        carry = jax.eval_shape(lambda: self._start(ids))
+        return loop.lower(run.sampler, carry, run.data, ids, Plan(1, 0, 1), (0, 1), run.evaluation, self.slots)
+
+
+def chain_groups(run: Run, groups: int) -> list[ChainIds]:
+    numbers = np.arange(run.chains, dtype=np.uint32)
+    return [ChainIds(np.uint32(run.seed), some) for some in np.array_split(numbers, groups)]
+
+
+def carry_shapes(run: Run) -> Carry:
+    """The shapes of what all chains of a run are made of."""
+    ids = chain_groups(run, 1)[0]
+    return jax.eval_shape(lambda: start(run.sampler, run.data, run.starts, ids, run.evaluation))
+
+
+def missing_draws(carry: Carry, chains: int, draws: int) -> Draws:
+    """NaN for so many draws, with the names and shapes that a record of these chains has."""
+    shapes = {name: (v.shape[1:], v.dtype) for name, v in observed(carry.state).items()}
+    shapes["log_prior"] = (), carry.state.position.dtype
+    return {name: np.full((draws, chains, *shape), np.nan, dtype) for name, (shape, dtype) in shapes.items()}
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,251 @@
+"""What can be wrong with a posterior, its data and where the chains start, said before any work is lost."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from isotherm.posterior import Posterior
+from isotherm.run.evaluation import Evaluation
+from isotherm.types import Batch, Params, Vector
+
+LOST = 1e-3  # of a column's standard deviation: rounding by more than this changes what the column says
+BLOCK_ROWS = 2**16  # rows looked at together, so that a check needs little memory beside the data
+CHECK_ROWS = 256  # rows whose log-likelihood is evaluated together, unless the batch is larger
+
+
+def as_arrays(root: str, tree: Any) -> Any:
+    """`tree` with every leaf as an array: what has `__array__`, a table or a number becomes NumPy's."""
+    try:
+        paths, structure = jax.tree_util.tree_flatten_with_path(tree)
+    except ValueError as error:  # the only one that JAX raises here
+        raise TypeError(f"{root} has a dict whose keys cannot be sorted; use strings") from error
+    return jax.tree.unflatten(structure, [_as_array(root + jax.tree_util.keystr(path), leaf) for path, leaf in paths])
+
+
+def _as_array(name: str, leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray | jax.Array | bool | int | float | complex | np.generic):
+        return leaf
+    for column in getattr(leaf, "columns", ()):  # a pandas or polars table
+        if (kind := np.asarray(leaf[column]).dtype).kind not in "biuf":
+            raise TypeError(
+                f"{name}: column {column!r} must hold numbers, got dtype {kind}; encode it as numbers first"
+            )
+    try:
+        array = np.asarray(leaf)
+    except Exception as error:
+        raise TypeError(f"{name} must be an array, got {type(leaf).__name__}, of which NumPy says: {error}") from error
+    if array.dtype == object:
+        raise TypeError(f"{name} must be an array of numbers, got {_kind_of(leaf)}")
+    return array
+
+
+def _kind_of(leaf: Any) -> str:
+    if callable(leaf):
+        name = getattr(leaf, "__name__", type(leaf).__name__)
+        return f"the function {name}; keep functions apart (equinox.partition does that for a module)"
+    return f"a {type(leaf).__name__}"
+
+
+def check_data(data: Batch) -> int:
+    """The number of examples, if all arrays agree on it, are finite and keep what they say on the device."""
+    arrays = list(named("data", data))
+    if not arrays:
+        raise ValueError(f"data holds no array, got {data!r}")
+    lengths = {}
+    for name, array in arrays:
+        if array.dtype.kind not in "biuf" and array.dtype != jnp.bfloat16:
+            raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}; encode it as numbers first")
+        if array.ndim == 0:
+            hint = "; make the list an array: np.asarray(…)" if name.endswith("]") else ""
+            raise ValueError(f"{name} must have one row an example, got the scalar {array}{hint}")
+        lengths[name] = array.shape[0]
+    if len(set(lengths.values())) > 1:
+        each = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"data arrays must have the same number of rows, but {each}")
+    if not array.shape[0]:
+        raise ValueError("data must hold at least one row, got none")
+    for name, array in arrays:
+        check_finite(name, array, "row")
+        check_kept(name, array)
+    return int(array.shape[0])
+
+
+def check_kept(name: str, array: np.ndarray) -> None:
+    """Refuse numbers that JAX, in 32 bits, would turn into others."""
+    dtype = jax.dtypes.canonicalize_dtype(array.dtype)
+    if dtype == array.dtype or not array.size:
+        return
+    remedy = 'or let JAX have 64 bits: jax.config.update("jax_enable_x64", True)'
+    if array.dtype.kind in "iu":
+        low, high = array.min(), array.max()
+        if low < np.iinfo(dtype).min or high > np.iinfo(dtype).max:
+            raise ValueError(f"{name} has {high if high > 0 else low}, which {dtype} cannot hold; recode it, {remedy}")
+        return
+    columns, worst = array.reshape(len(array), -1), np.zeros(array[0].size)
+    for block in _blocks(columns):
+        with np.errstate(over="ignore"):
+            rounded = block.astype(dtype)
+        if not np.isfinite(rounded).all():
+            raise ValueError(f"{name} has {np.abs(block).max()}, which {dtype} cannot hold; rescale it, {remedy}")
+        worst = np.maximum(worst, np.abs(block - rounded).max(axis=0))
+    suspects = np.flatnonzero(worst > 0)
+    spread = columns[:, suspects].std(axis=0) if suspects.size and worst.max() > LOST * np.finfo(dtype).eps else 0
+    bad = suspects[(worst[suspects] > LOST * spread) & (np.asarray(spread) > 0)]
+    if bad.size:
+        where = f", column {bad[0]}," if array.ndim > 1 else ""
+        raise ValueError(
+            f"{name}{where} is rounded by up to {worst[bad[0]]:.3g} in {dtype}, and varies by little more; subtract "
+            f"its mean first, {remedy}"
+        )
+
+
+def _blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
+    for first in range(0, len(rows), BLOCK_ROWS):
+        yield rows[first : first + BLOCK_ROWS]
+
+
+def check_params(params: Params) -> None:
+    arrays = list(named("init", params))
+    if not arrays:
+        raise ValueError(f"init holds no array, got {params!r}; give the parameters to start from")
+    for name, array in arrays:
+        if array.dtype.kind != "f" and array.dtype != jnp.bfloat16:
+            raise TypeError(
+                f"{name} must be a floating array, got dtype {array.dtype}; parameters are moved by forces, so "
+                "write 0.0 rather than 0, and keep integers in the data"
+            )
+        if not array.size:
+            raise ValueError(f"{name} must have at least one entry, got shape {array.shape}; leave it out")
+        check_finite(name, array, "entry")
+    check_names(params)
+
+
+def check_names(params: Params) -> None:
+    """Each array gets a name of its own in the results."""
+    names = variable_names(params)
+    taken = {"chain": 1, "draw": 1}
+    for name, leaf in zip(names, jax.tree.leaves(params), strict=True):
+        for label in (name, *(f"{name}_dim_{axis}" for axis in range(np.ndim(leaf)))):
+            taken[label] = taken.get(label, 0) + 1
+    for name in names:
+        if "/" in name or taken[name] > 1:
+            why = "contains a slash" if "/" in name else "is also the name of another array or dimension of the results"
+            raise ValueError(f"init has a parameter named {name!r}, which {why}; rename it")
+
+
+def variable_names(params: Params) -> list[str]:
+    """What the arrays of the parameters are called in the results: "theta" for a bare array, paths for a tree."""
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+    return [jax.tree_util.keystr(path, simple=True, separator=".") or "theta" for path in paths]
+
+
+def check_finite(name: str, array: np.ndarray, word: str) -> None:
+    if array.dtype.kind in "biu":
+        return
+    finite = np.isfinite(array)
+    if not finite.all():
+        first = np.unravel_index(int(np.argmin(finite)), array.shape)
+        where = f" in {word} {first[0]}" if array.ndim else ""
+        if array.ndim > 1:
+            where += f", column {', '.join(map(str, first[1:]))}"
+        raise ValueError(f"{name} must be finite, got {array[first]}{where}; drop or fill such entries first")
+
+
+def check_model(posterior: Posterior, params: Params, data: Batch) -> None:
+    """Both functions, traced on shapes alone, return scalars and can be differentiated as a step does it."""
+    example = jax.tree.map(lambda column: jax.ShapeDtypeStruct(np.shape(column)[1:], _dtype(column)), data)
+    shaped = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), _dtype(leaf)), params)
+    for name, function, inputs in (
+        ("log_likelihood", posterior.log_likelihood, (shaped, example)),
+        ("log_prior", posterior.log_prior, (shaped,)),
+    ):
+        try:
+            value = jax.eval_shape(function, *inputs)
+        except Exception as error:
+            shapes = f"init has {_shapes(params)}" + (
+                f" and one example has {_shapes(example)}" if name == "log_likelihood" else ""
+            )
+            raise ValueError(f"{name} does not fit: {shapes}; it raised {_reason(error)}") from error
+        leaves = jax.tree.leaves(value)
+        if len(leaves) != 1 or getattr(leaves[0], "shape", None) != ():
+            raise ValueError(
+                f"{name} must return a scalar"
+                + (" for one example" if name == "log_likelihood" else "")
+                + f", got {_shapes(value)}; sum over what is left"
+            )
+        if not jnp.issubdtype(leaves[0].dtype, jnp.floating):
+            raise TypeError(f"{name} must return a floating number, got dtype {leaves[0].dtype}")
+
+
+def check_derivatives(evaluation: Evaluation, position: Any, data: Batch) -> None:
+    """Refuse a model that JAX cannot linearise over a batch (a callback, a loop of unknown length), in our words."""
+
+    def both(position: Vector, data: Batch) -> Any:
+        batch = jax.tree.map(lambda column: column[:2], data)
+        noisy = evaluation.posterior.noisy(position, batch, population=2, unravel=evaluation.unravel)
+        return noisy.force, noisy.covariance.matvec(position)
+
+    try:
+        jax.eval_shape(both, position, data)
+    except Exception as error:
+        raise ValueError(
+            "log_likelihood or log_prior cannot be differentiated over a batch; write it with jax.numpy alone, without "
+            f"callbacks and loops of unknown length: it raised {_reason(error)}"
+        ) from error
+
+
+def check_starts(evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], data: Batch) -> None:
+    """The log-prior of every start, and the log-likelihood of every row at the first, are finite."""
+    where = "init" if (starts == starts[0]).all() else "init(key) of chain {}"
+    priors, row, bad, value = map(np.asarray, _densities_at_start(evaluation, starts, data))
+    for chain, prior in enumerate(priors):
+        if not np.isfinite(prior):
+            raise ValueError(
+                f"log_prior must be finite where the chains start, got {prior} at {where.format(chain)}; start inside "
+                "the region that the prior allows"
+            )
+    if bad:
+        others = f" and {bad - 1} other rows" if bad > 1 else ""
+        raise ValueError(
+            f"log_likelihood must be finite where the chains start, got {value} at {where.format(0)} for row {row}"
+            f"{others} of the data; start elsewhere, or look at what the model does with such rows"
+        )
+
+
+@partial(jax.jit, static_argnames="evaluation")
+def _densities_at_start(
+    evaluation: Evaluation, starts: Float[Array, "chains d"], data: Batch
+) -> tuple[Array, Array, Array, Array]:
+    """The log-priors; then the first row whose log-likelihood is not finite, how many there are, and its value."""
+    params = evaluation.unravel(starts[0])
+    rows = max(evaluation.batches.size, CHECK_ROWS)
+    values = jax.lax.map(lambda row: evaluation.posterior.log_likelihood(params, row), data, batch_size=rows)
+    finite = jnp.isfinite(values)
+    first = jnp.argmin(finite)
+    return jax.lax.map(evaluation.log_prior, starts), first, (~finite).sum(), values[first]
+
+
+def named(root: str, tree: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays of a tree as NumPy sees them, each with the words a user would write to reach it."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        yield root + jax.tree_util.keystr(path), np.asarray(leaf)
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+
+
+def _dtype(leaf: Any) -> Any:
+    return jax.dtypes.canonicalize_dtype(np.asarray(leaf).dtype if not hasattr(leaf, "dtype") else leaf.dtype)
+
+
+def _shapes(tree: Any) -> str:
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    shapes = [f"{jax.tree_util.keystr(path) or 'an array'} of shape {jnp.shape(leaf)}" for path, leaf in leaves]
+    return ", ".join(shapes) or "nothing"

@@ -1,0 +1,120 @@
+"""A run from a step to its end: chunk after chunk of the compiled loop, and the host's work between them.
+
+Between chunks the host draws the progress bar, hands draws to a recorder, and looks for signals and divergence. Where
+the chunks end changes nothing (`loop.py`), so it can go by the clock.
+"""
+
+import time
+import warnings
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from isotherm.run.chains import Chains
+from isotherm.run.plan import Plan
+from isotherm.run.progress import Bar
+from isotherm.run.recorder import Recorder
+from isotherm.run.signals import Stop, interruptible
+
+if TYPE_CHECKING:
+    import xarray
+
+CHUNK_SECONDS = 0.25  # how often the host looks in
+FIRST_CHUNK = 4  # steps, of which the time of the next chunk is guessed
+GROWTH = 8  # times the last chunk at most: a first chunk on a cold cache says little
+
+
+class Clock:
+    """Seconds that a run has taken, over all its processes."""
+
+    def __init__(self, before: float) -> None:
+        self.zero = time.perf_counter() - before
+
+    def __call__(self) -> float:
+        return time.perf_counter() - self.zero
+
+
+def execute(
+    chains: Chains, plan: Plan, step: int, seconds: float, recorder: Recorder, progress: bool
+) -> "xarray.DataTree":
+    """Go on from `step`, `seconds` into the run, to the end or to where it is stopped; the recorder's results."""
+    outside = 0
+    with (
+        interruptible(and_terminated=recorder.keeps_state) as stop,
+        Bar(plan.steps, progress, step) as bar,
+        one_lapack_thread(),
+    ):
+        clock, length = Clock(seconds), FIRST_CHUNK
+        while step < plan.steps and not stop.is_set() and (chains.first_bad_steps < 0).any():
+            # The draw in progress at `step` and slots − 1 more: what the record has room for.
+            room = plan.burn_in + (plan.completed(step) + chains.slots) * plan.thin
+            end, began = min(step + length, plan.steps, room), time.perf_counter()
+            draws = chains.advance(plan, step, end)
+            first_bad = chains.first_bad_steps
+            reached = end if (first_bad < 0).any() else int(first_bad.max())
+            fresh = plan.completed(reached) - plan.completed(step)
+            outside += int((~np.isfinite(draws["log_prior"][:, first_bad < 0])).sum())
+            recorder.add({name: values[:fresh] for name, values in draws.items()}, first_bad)
+            speed = (end - step) / (time.perf_counter() - began)
+            length = max(1, min(GROWTH * length, round(speed * CHUNK_SECONDS)))
+            step = reached
+            bar.update(step, plan.burn_in, speed, chains.temperature)
+            if recorder.wants_checkpoint():
+                recorder.checkpoint(chains.snapshot(step, clock()))
+        if (chains.first_bad_steps >= 0).all():
+            while recorder.count < plan.draws:
+                recorder.add(chains.missing(min(chains.slots, plan.draws - recorder.count)), chains.first_bad_steps)
+        count = recorder.count
+        tree = recorder.finish(chains.snapshot(step, clock(), state=recorder.keeps_state))
+    stop.obey()
+    for message in run_warnings(chains, plan, step, count, outside, stop):
+        warnings.warn(message, RuntimeWarning, stacklevel=4)  # the user's call of sample or resume
+    return tree
+
+
+def one_lapack_thread() -> AbstractContextManager[object]:
+    """LAPACK's decompositions are small here: more threads give them nothing and, where the machine is busy, wait for
+    each other so long that a step of eCCAdL on MNIST 7/9 took ten times its time."""
+    import scipy.linalg  # noqa: F401  # what JAX takes LAPACK from, which has to be there to be limited
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
+    return limits
+
+
+def run_warnings(chains: Chains, plan: Plan, step: int, draws: int, outside: int, stop: Stop) -> list[str]:
+    """What the user should know of how a run ended, a sentence each."""
+    sentences = []
+    first_bad = chains.first_bad_steps
+    if (bad := np.flatnonzero(first_bad >= 0)).size:
+        sentences.append(divergence(first_bad, bad, getattr(chains.run.sampler, "step_size", None)))
+    elif stop.is_set() and not draws:
+        sentences.append(
+            f"stopped at step {step} of {plan.steps}, before the first draw was complete: burn-in is the first "
+            f"{plan.burn_in} steps, so there are no draws; let it run longer, or lower burn_in or steps"
+        )
+    if outside:
+        sentences.append(
+            f"{outside} draws lie where log_prior is not finite, and should not be there: a gradient cannot keep a "
+            "chain inside a hard bound; sample a transformed parameter instead, such as the logarithm of a positive one"
+        )
+    return sentences
+
+
+def divergence(first_bad: np.ndarray, bad: np.ndarray, step_size: object) -> str:
+    who = f"all {len(first_bad)} chains" if bad.size == len(first_bad) else f"{bad.size} of {len(first_bad)} chains"
+    if len(first_bad) == 1:
+        who = "the chain"
+    which = ", ".join(f"chain {chain} at step {first_bad[chain]}" for chain in bad[:4])
+    which += ", …" if bad.size > 4 else ""
+    if (first_bad[bad] == 1).all():
+        return (
+            f"{who} diverged ({which}): the first step was not finite, so the gradient at the start may not be; look "
+            "at log_likelihood and log_prior there, then use a smaller step_size"
+        )
+    size = step_size if isinstance(step_size, float) else "now"
+    return (
+        f"{who} diverged ({which}): use a smaller step_size than {size}, or a sampler that stays stable at large ones, "
+        "such as isotherm.mccadl"
+    )

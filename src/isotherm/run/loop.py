@@ -1,0 +1,201 @@
+"""The compiled time loop: what a step does to every chain, and what is kept of it.
+
+What step i computes depends on i and the state alone (its random numbers come from the chain's key folded with i, its
+moments from a recurrence), so where one call ends and the next begins changes nothing.
+
+A sampler that remembers batches renews its memory before some of the steps, with a batch of its own. The loop goes from
+one such step to the next, so that the steps between carry the memory along and never copy it.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, UInt32
+
+from isotherm.run import threefry
+from isotherm.run.evaluation import Evaluation
+from isotherm.run.plan import Plan
+from isotherm.samplers.base import Renewing, Sampler
+from isotherm.types import Batch, RandomKey, Vector
+
+SamplerState = Any  # a NamedTuple of the sampler's own (samplers/base.py)
+Record = dict[str, Array]  # slots by chains: what draws are made of, on the device
+
+# A step on a small model takes microseconds, and handing its operations to other threads takes longer than doing them.
+# These options of XLA keep it on the thread that calls: no operation is split (the pass), none waits for another that
+# could run beside it (the order), and matrix products use one thread.
+ONE_THREAD = {
+    "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
+    "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
+    "xla_cpu_multi_thread_eigen": False,
+}
+
+PRIOR_BLOCK = 64  # draws whose log-prior is computed at once: enough that the call costs nothing beside its work
+
+START = 2**31  # what a chain's key is folded with before its first step, and for renewals: no step has this number
+
+
+class Moments(NamedTuple):
+    """Mean and variance of every sampled step, about a reference so that float32 keeps its digits."""
+
+    reference: Float[Array, "chains d"]
+    mean: Float[Array, "chains d"]
+    variance: Float[Array, "chains d"]
+
+    def updated(self, position: Float[Array, "chains d"], count: Int[Array, ""]) -> "Moments":
+        """Welford's recurrence; `count` is this step's number after burn-in, before which nothing changes."""
+        weight = jnp.where(count > 0, 1 / jnp.maximum(count, 1).astype(position.dtype), 0)
+        reference = jnp.where(count == 1, position, self.reference)
+        before = position - reference - self.mean
+        mean = jnp.where(count > 0, self.mean + weight * before, self.mean)
+        product = before * (position - reference - mean)
+        variance = jnp.where(count > 0, self.variance + weight * (product - self.variance), self.variance)
+        return Moments(reference, mean, variance)
+
+
+class Carry(NamedTuple):
+    """All that some chains of a run are made of between two steps, each with the chain as leading axis."""
+
+    state: SamplerState
+    moments: Moments
+    first_bad_step: Int[Array, " chains"]
+
+
+class ChainIds(NamedTuple):
+    """Which chains of a run: its seed and their numbers."""
+
+    seed: np.uint32
+    numbers: UInt32[np.ndarray, " chains"]
+
+    def keys(self) -> RandomKey:
+        key = threefry.key(self.seed)
+        return jax.vmap(lambda number: jax.random.fold_in(key, number))(self.numbers)
+
+
+@partial(jax.jit, static_argnames=("evaluation",))
+def start(sampler: Sampler[Any], data: Batch, starts: Array, chains: ChainIds, evaluation: Evaluation) -> Carry:
+    """Where chains begin."""
+
+    def one(key: RandomKey, position: Vector) -> SamplerState:
+        noisy, init_key = evaluation.noisy(jax.random.fold_in(key, START), position, data)
+        state = sampler.init(init_key, position, noisy)
+        if not (hasattr(state, "_asdict") and hasattr(state, "position") and hasattr(state, "step")):
+            raise TypeError(
+                f"sampler.init must return a NamedTuple with the fields position and step, got {type(state).__name__}"
+            )
+        return state
+
+    zeros = jnp.zeros_like(starts)
+    unbroken = jnp.full(starts.shape[:1], -1, jnp.int32)
+    return Carry(over_chains(one)(chains.keys(), starts), Moments(zeros, zeros, zeros), unbroken)
+
+
+def _advance(
+    sampler: Sampler[Any],
+    carry: Carry,
+    data: Batch,
+    chains: ChainIds,
+    plan: Plan,
+    span: tuple[int, int],
+    evaluation: Evaluation,
+    slots: int,
+) -> tuple[Carry, Record]:
+    """Steps span[0] up to span[1]. The k-th slot of the record is the k-th draw that these steps touch."""
+    first, last, burn_in, thin = (jnp.asarray(n, jnp.int32) for n in (*span, plan.burn_in, plan.thin))
+    keys = chains.keys()
+    first_draw = jnp.maximum(0, first - burn_in) // thin
+
+    def one(key: RandomKey, state: SamplerState, step: Int[Array, ""]) -> SamplerState:
+        noisy, step_key = evaluation.noisy(jax.random.fold_in(key, step), state.position, data)
+        return sampler.step(step_key, state._replace(step=step), noisy)
+
+    def body(step: Int[Array, ""], loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
+        carry, record = loop
+        state = over_chains(lambda key, state: one(key, state, step))(keys, carry.state)
+        moments = carry.moments.updated(state.position, step + 1 - burn_in)
+        inside = jnp.abs(state.position) < largest(state.position.dtype)  # NaN is not
+        bad = ~inside.all(axis=1) & (carry.first_bad_step < 0)
+        first_bad_step = jnp.where(bad, step + 1, carry.first_bad_step)
+        slot = jnp.maximum(0, step - burn_in) // thin - first_draw
+        record = {
+            name: jax.lax.dynamic_update_index_in_dim(record[name], value, slot, 0)
+            for name, value in observed(state).items()
+        }
+        return Carry(state, moments, first_bad_step), record
+
+    def steps(first: Int[Array, ""], last: Int[Array, ""], loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
+        return jax.lax.fori_loop(first, last, body, loop)
+
+    def with_renewals(sampler: Renewing[Any], loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
+        def renewed(key: RandomKey, state: SamplerState, step: Int[Array, ""]) -> SamplerState:
+            key = jax.random.fold_in(jax.random.fold_in(key, START), step)
+            noisy, renewal_key = evaluation.noisy(key, state.position, data)
+            return sampler.renew(renewal_key, state, noisy, sampler.renewal_due(step, state.position.size))
+
+        def stretch(loop: tuple[Int[Array, ""], Carry, Record]) -> tuple[Int[Array, ""], Carry, Record]:
+            """A renewal, if it is due, and the steps up to the next."""
+            step, carry, record = loop
+            state = over_chains(lambda key, state: renewed(key, state, step))(keys, carry.state)
+            following = jnp.maximum(sampler.steps_to_renewal(step, state.position.shape[1]), 1)
+            after = step + jnp.minimum(last - step, following.astype(jnp.int32))
+            return after, *steps(step, after, (carry._replace(state=state), record))
+
+        return jax.lax.while_loop(lambda loop: loop[0] < last, stretch, (first, *loop))[1:]
+
+    empty = {name: jnp.zeros((slots, *v.shape), v.dtype) for name, v in observed(carry.state).items()}
+    if isinstance(sampler, Renewing):
+        carry, record = with_renewals(sampler, (carry, empty))
+    else:
+        carry, record = steps(first, last, (carry, empty))
+    touched = jnp.maximum(0, last - burn_in + thin - 1) // thin - first_draw
+    return carry, record | {"log_prior": _log_priors(evaluation, record["position"], touched)}
+
+
+def _log_priors(
+    evaluation: Evaluation, positions: Float[Array, "slots chains d"], touched: Int[Array, ""]
+) -> Float[Array, "slots chains"]:
+    """The log-prior of the slots that were touched, a block at a time: a draw where it is −inf is not one."""
+    slots, chains, _ = positions.shape
+    block = min(PRIOR_BLOCK, slots)
+
+    def fill(i: Int[Array, ""], values: Array) -> Array:
+        some = jax.lax.dynamic_slice_in_dim(positions, i * block, block)
+        priors = jax.vmap(jax.vmap(evaluation.log_prior))(some)
+        return jax.lax.dynamic_update_slice_in_dim(values, priors.astype(values.dtype), i * block, 0)
+
+    return jax.lax.fori_loop(0, (touched + block - 1) // block, fill, jnp.zeros((slots, chains), positions.dtype))
+
+
+STATIC = ("evaluation", "slots")
+advance = jax.jit(_advance, static_argnames=STATIC, donate_argnames="carry")
+advance_on_one_thread = jax.jit(_advance, static_argnames=STATIC, donate_argnames="carry", compiler_options=ONE_THREAD)
+
+
+def largest(dtype: jnp.dtype) -> float:
+    """A position beyond this has diverged: its square, which the variance needs, would overflow."""
+    top = float(jnp.finfo(dtype).max)
+    return top**0.5 / 4 if top > 1e9 else top  # float16 ends so early that its whole range is needed
+
+
+def over_chains(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` for each chain; one chain alone is not made to look like many, which would slow its products."""
+
+    def mapped(*arguments: Any) -> Any:
+        if jax.tree.leaves(arguments)[0].shape[0] > 1:
+            return jax.vmap(function)(*arguments)
+        alone = jax.tree.map(lambda x: x[0], arguments)
+        return jax.tree.map(lambda x: x[None], function(*alone))
+
+    return mapped
+
+
+def observed(state: SamplerState) -> dict[str, Array]:
+    """What a draw records of a state: the position and every floating scalar, by name."""
+    fields = state._asdict().items()
+    arrays = {k: v for k, v in fields if isinstance(v, jax.Array | jax.ShapeDtypeStruct)}
+    scalars = {k: v for k, v in arrays.items() if len(v.shape) == 1 and jnp.issubdtype(v.dtype, jnp.floating)}
+    return {"position": state.position, **scalars}

@@ -1,0 +1,110 @@
+"""From a user's arguments to a `Run`: checked, flattened, with the data on the device."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Float
+
+from isotherm import arguments
+from isotherm.batches import Batches, placed
+from isotherm.posterior import Posterior
+from isotherm.run import checks
+from isotherm.run.evaluation import Evaluation
+from isotherm.samplers.base import Sampler, check_sampler
+from isotherm.types import Batch, Params, RandomKey, Vector
+
+MOST_CHAINS = 2**16  # far more than anyone runs: a slip of the keyboard, not a wish
+MOST_SEED = 2**32 - 1  # JAX makes keys of 32 bits unless it has 64
+
+
+class Run(NamedTuple):
+    """All that determines the draws of a run; how many there are is its plan's."""
+
+    sampler: Sampler[Any]
+    evaluation: Evaluation
+    data: Batch
+    starts: Float[np.ndarray, "chains d"]
+    seed: int
+    name: str | None = None
+
+    @property
+    def chains(self) -> int:
+        return len(self.starts)
+
+    @property
+    def batches(self) -> Batches:
+        return self.evaluation.batches
+
+
+def make_run(
+    posterior: Posterior,
+    sampler: Sampler[Any],
+    data: Batch,
+    init: Params,
+    *,
+    batch_size: int,
+    replace: bool,
+    chains: int,
+    seed: int,
+    name: str | None,
+) -> Run:
+    """Check everything that can be wrong, in words, before the loop is compiled."""
+    check_sampler(sampler)
+    chains = arguments.integer("chains", chains, 1, MOST_CHAINS)
+    seed = arguments.integer("seed", seed, 0, MOST_SEED)
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name must be a string, got {name!r}")
+    if not isinstance(posterior, Posterior):
+        raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
+    data = checks.as_arrays("data", data)
+    population = checks.check_data(data)
+    batches = Batches(population, batch_size, bool(replace))
+    given = starting_points(init, chains, seed)
+    for params in given:
+        checks.check_params(params)
+    checks.check_model(posterior, given[0], data)
+    dtype, unravel = flattening(given[0])
+    starts = np.stack([flat(params, dtype) for params in given])
+    evaluation, data = Evaluation(posterior, unravel, batches), jax.tree.map(placed, data)
+    checks.check_derivatives(evaluation, starts[0], data)
+    if len(given) < chains:
+        starts = np.repeat(starts, chains, axis=0)
+    return Run(sampler, evaluation, data, starts, seed, name)
+
+
+def starting_points(init: Params | Callable[[RandomKey], Params], chains: int, seed: int) -> list[Params]:
+    """The parameters that all chains start from, or what `init(key)` returns, one for each chain."""
+    if not is_function(init):
+        return [checks.as_arrays("init", init)]
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 2**31), chains)  # no step has this number
+    try:
+        return [checks.as_arrays("init(key)", init(key)) for key in keys]
+    except Exception as error:
+        raise ValueError(f"init(key) must return parameters to start from, it raised {error!r}") from error
+
+
+def is_function(init: Any) -> bool:
+    """Whether `init` is to be called. A module with parameters inside (Equinox's, say) may be callable too, but JAX
+    sees its arrays; of a function it sees nothing but the function."""
+    opaque = isinstance(init, jax.tree_util.Partial) or jax.tree.leaves(init) == [init]
+    return callable(init) and opaque
+
+
+def flattening(params: Params) -> tuple[Any, Callable[[Vector], Params]]:
+    """The dtype of flat parameters, and the way back; nothing is computed, so nothing is compiled."""
+    unravels = []
+
+    def raveled(params: Params) -> Vector:
+        position, unravel = ravel_pytree(params)
+        unravels.append(unravel)
+        return position
+
+    return jax.eval_shape(raveled, jax.tree.map(jnp.asarray, params)).dtype, unravels[0]
+
+
+def flat(params: Params, dtype: Any) -> np.ndarray:
+    return np.concatenate([np.ravel(np.asarray(leaf)).astype(dtype) for leaf in jax.tree.leaves(params)])

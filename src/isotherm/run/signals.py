@@ -1,0 +1,55 @@
+"""Signals that wait for the chunk in hand."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+class Stop:
+    """Whether a signal asked to stop, which one, and who would have handled it without us."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self.handlers_before: dict[int, Any] = {}
+
+    def is_set(self) -> bool:
+        return self.signal is not None
+
+    def handle(self, signum: int, frame: FrameType | None) -> None:
+        if self.is_set() and signum == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.signal = signum
+
+    def obey(self) -> None:
+        """After all is put away: end the process if it was told to end; Ctrl-C asked only for what there is."""
+        if self.signal is None or self.signal == signal.SIGINT:
+            return
+        before = self.handlers_before[self.signal]
+        if callable(before):
+            before(self.signal, None)
+        else:
+            raise SystemExit(128 + self.signal)
+
+
+@contextmanager
+def interruptible(and_terminated: bool = False) -> Iterator[Stop]:
+    """Ctrl-C sets the stop, so that a loop can end at a good place; a second Ctrl-C stops at once.
+
+    `and_terminated`: so do SIGTERM and SIGHUP, unless they are ignored.
+    """
+    stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    ending = (signal.SIGTERM, signal.SIGHUP) if and_terminated else ()
+    for signum in (signal.SIGINT, *ending):
+        if signum == signal.SIGINT or signal.getsignal(signum) not in (signal.SIG_IGN, None):
+            stop.handlers_before[signum] = signal.signal(signum, stop.handle)
+    try:
+        yield stop
+    finally:
+        for signum, before in stop.handlers_before.items():
+            signal.signal(signum, before)

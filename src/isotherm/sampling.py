@@ -1,0 +1,120 @@
+"""`isotherm.sample` and `isotherm.resume`: from a user's arguments to labelled draws, in memory or in a store."""
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from isotherm import arguments
+from isotherm import store as stores
+from isotherm.posterior import Posterior
+from isotherm.run.chains import Chains
+from isotherm.run.checks import check_starts
+from isotherm.run.execute import execute
+from isotherm.run.labels import Labels
+from isotherm.run.plan import make_plan
+from isotherm.run.problem import make_run
+from isotherm.run.recorder import MemoryRecorder
+from isotherm.samplers.base import Sampler, check_sampler
+from isotherm.types import Batch, Params
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def sample(
+    posterior: Posterior,
+    sampler: Sampler[Any],
+    data: Batch,
+    init: Params,
+    *,
+    batch_size: int,
+    steps: int | None = None,
+    passes: float | None = None,
+    burn_in: float = 0.2,
+    thin: int = 10,
+    chains: int = 4,
+    seed: int = 0,
+    replace: bool = True,
+    store: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    progress: bool = True,
+) -> "xarray.DataTree":
+    """Draw from `posterior` given `data` with `sampler`.
+
+    Args:
+        posterior: the model.
+        sampler: `isotherm.mccadl(...)` or another.
+        data: a pytree of arrays with one leading length N.
+        init: the parameters to start from, or a function of a random key that draws them, one start a chain.
+        batch_size: n, the number of examples a step looks at.
+        steps: how many steps each chain makes; or
+        passes: how many times N/n steps.
+        burn_in: the fraction of the steps, from the first, that is not kept.
+        thin: every how many steps a draw is kept.
+        chains: how many independent chains.
+        seed: same seed, same draws.
+        replace: whether a batch may hold an example twice. `batch_size=N, replace=False` is the exact gradient.
+        store: a folder to be made, such as "run.zarr", where draws and state are written as the run goes. The run
+            then holds little in memory, can be looked at with `xarray.open_datatree` while it goes, and, however it
+            ends, `isotherm.resume` goes on with it. SIGTERM and SIGHUP end it in good order, with status 143 and 129.
+        name: what the run is called, for its attributes.
+        progress: whether to show a bar (on a terminal only).
+
+    Returns:
+        An `xarray.DataTree` in ArviZ's schema: `posterior` and `sample_stats` by (chain, draw), `posterior_mean` and
+        `posterior_variance` over all steps after burn-in, and attributes saying how it was made. Ctrl-C returns what
+        there is so far, with the attribute `interrupted` set. With a store, it is read from there when looked at.
+    """
+    run = make_run(
+        posterior, sampler, data, init, batch_size=batch_size, replace=replace, chains=chains, seed=seed, name=name
+    )
+    plan = make_plan(steps, passes, burn_in, thin, run.batches)
+    path = None if store is None else stores.check_new(store)
+    with closing(Chains(run)) as moving:
+        check_starts(run.evaluation, run.starts, run.data)
+        labels = Labels(run, plan)
+        if path is None:
+            memory = MemoryRecorder(labels, moving.missing())
+            return execute(moving, plan, 0, 0.0, memory, progress)
+        with closing(stores.Folder(path, new=True)) as folder:
+            header, arrays = stores.new_header(run, plan)
+            with closing(stores.StoreRecorder(folder, labels, header, arrays, moving.missing())) as recorder:
+                recorder.checkpoint(moving.snapshot(0, 0.0))
+                return execute(moving, plan, 0, 0.0, recorder, progress)
+
+
+def resume(
+    store: str | os.PathLike[str],
+    posterior: Posterior,
+    data: Batch,
+    *,
+    steps: int | None = None,
+    sampler: Sampler[Any] | None = None,
+    init: Params | None = None,
+    progress: bool = True,
+) -> "xarray.DataTree":
+    """Go on with a stored run exactly where it stopped: its draws are those of a run that was never interrupted.
+
+    Args:
+        store: the folder given to `isotherm.sample`.
+        posterior, data: those of the run; others are refused.
+        steps: how many steps to add to the run's own, to extend it; none unless given.
+        sampler: that of the run, if it holds a function (a schedule) or is not one of isotherm's.
+        init: parameters like those of the run, if they are not a nest of dicts, lists and tuples.
+        progress: whether to show a bar (on a terminal only).
+
+    Returns:
+        What `isotherm.sample` would have returned.
+    """
+    if sampler is not None:
+        check_sampler(sampler)
+    more = 0 if steps is None else arguments.integer("steps", steps, 1)
+    with closing(stores.Folder(stores.as_path(store), new=False)) as folder:
+        saved = folder.latest()
+        run = stores.rebuild_run(saved, posterior, data, sampler, init)
+        plan = saved.header.plan.extended(more)
+        carry, tail = stores.stored_state(saved, run)
+        header, arrays = saved.header.continued(plan), saved.sampler_arrays()
+        recorder = stores.StoreRecorder(folder, Labels(run, plan), header, arrays, tail)
+        with closing(recorder), closing(Chains(run, carry)) as moving:
+            return execute(moving, plan, header.step, header.seconds, recorder, progress)

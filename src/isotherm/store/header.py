@@ -1,0 +1,117 @@
+"""What a checkpoint says of its run: the one place where this is made, written as JSON, and read with suspicion."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from isotherm.batches import Batches
+from isotherm.run.plan import Plan
+from isotherm.run.problem import Run
+from isotherm.samplers import settings
+from isotherm.store import identity
+from isotherm.types import Json
+
+CHUNK_BYTES = 2**22  # about the size of a chunk of positions
+CHUNK_DRAWS = 10_000  # and the most draws in one
+
+# What the JSON must hold: a type, a list of one kind, or an object with at least these entries. Integers are ≥ 0.
+SHAPE: Json = {
+    "serial": int,
+    "step": int,
+    "draws": int,
+    "chunk": int,
+    "seconds": float,
+    "chains": int,
+    "seed": int,
+    "plan": {"steps": int, "burn_in": int, "thin": int},
+    "batches": {"population": int, "size": int, "replace": bool},
+    "sampler": {"name": str, "settings": dict},
+    "layout": {"leaves": [{"name": str, "shape": [int], "dtype": str}]},
+    "data": [{"name": str, "shape": [int], "dtype": str, "sha256": str}],
+    "model": {"log_likelihood": [[float]], "log_prior": [float]},
+    "numerics": dict,
+    "versions": dict,
+    "digests": dict,
+}
+
+
+@dataclass(frozen=True)
+class Header:
+    """The run, in values that JSON has (`identity` makes and compares most of them), and where it stands."""
+
+    sampler: Json
+    batches: Batches
+    plan: Plan
+    chains: int
+    seed: int
+    name: str | None
+    layout: Json
+    data: list[Json]
+    model: Json
+    numerics: Json
+    versions: Json
+    chunk: int  # how many draws a chunk of an array on disk holds
+    serial: int = -1  # of the checkpoint; before the first, −1
+    step: int = 0
+    seconds: float = 0.0
+    draws: int = 0
+    digests: dict[str, str] = dataclasses.field(default_factory=dict)  # SHA-256 of each whole chunk, by file
+
+    def continued(self, plan: Plan) -> Self:
+        """The same run with a longer plan, by the versions that are installed now."""
+        return dataclasses.replace(self, plan=plan, versions=identity.versions())
+
+    def to_json(self) -> Json:
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return fields | {"plan": self.plan._asdict(), "batches": dataclasses.asdict(self.batches)}
+
+    @classmethod
+    def from_json(cls, content: Json) -> Self:
+        """ValueError says where the content is not that of a header, or its sizes do not fit together."""
+        if fault := unlike(content, SHAPE, "header"):
+            raise ValueError(fault)
+        if not (content["chunk"] and content["plan"]["thin"] and content["batches"]["size"]):
+            raise ValueError("a size in it is zero")
+        known = {field.name: content[field.name] for field in dataclasses.fields(cls) if field.name in content}
+        plan, batches = (dict(content[name]) for name in ("plan", "batches"))
+        known["plan"] = Plan(plan["steps"], plan["burn_in"], plan["thin"])
+        known["batches"] = Batches(batches["population"], batches["size"], batches["replace"])
+        known["name"] = content["name"] if isinstance(content.get("name"), str) else None
+        return cls(**known)
+
+
+def new_header(run: Run, plan: Plan) -> tuple[Header, dict[str, np.ndarray]]:
+    """The header of a run that begins, and its sampler's arrays by field."""
+    sampler, arrays = settings.encode(run.sampler, plan.steps)
+    header = Header(
+        sampler=sampler,
+        batches=run.batches,
+        plan=plan,
+        chains=run.chains,
+        seed=run.seed,
+        name=run.name,
+        layout=identity.layout(run),
+        data=identity.fingerprint(run.data),
+        model=identity.probe(run),
+        numerics=identity.numerics(),
+        versions=identity.versions(),
+        chunk=int(max(1, min(CHUNK_DRAWS, CHUNK_BYTES // run.starts.nbytes))),
+    )
+    return header, arrays
+
+
+def unlike(value: Any, shape: Any, where: str) -> str | None:
+    """Where `value` first differs from what `SHAPE` asks for."""
+    if isinstance(shape, dict):
+        if not isinstance(value, dict) or not shape.keys() <= value.keys():
+            return f"{where} is not an object with {', '.join(shape)}"
+        return next(filter(None, (unlike(value[key], shape[key], f"{where}.{key}") for key in shape)), None)
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return f"{where} is not a list"
+        return next(filter(None, (unlike(each, shape[0], f"{where}[]") for each in value)), None)
+    if type(value) is not shape or (shape is int and value < 0):
+        return f"{where} is {str(value)[:40]}"
+    return None

@@ -1,0 +1,165 @@
+"""What a run was made with, as JSON, and in what something else differs from it."""
+
+import hashlib
+import math
+from collections.abc import Iterator
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from isotherm.run.checks import named, variable_names
+from isotherm.run.evaluation import Evaluation
+from isotherm.run.problem import Run
+from isotherm.store.arrays import check_name
+from isotherm.types import Batch, Json, Params
+from isotherm.version import __version__
+
+# A model is recognised by its two log densities at positions near and far from 0, on both sides, and on rows from all
+# over the data, summed in blocks. Another compiler's rounding moves a sum by about 1e-6 of its terms in float32.
+SCALES = (0.1, 1.0, 3.0, 10.0)
+PROBE_ROWS, PROBE_BLOCKS = 1024, 32
+TOLERANCE = 3e-5  # relative, and no less than 4 units of rounding of the parameters' dtype
+
+
+def versions() -> dict[str, str]:
+    installed = {name: version(name) for name in ("jax", "jaxlib", "numpy", "zarr", "xarray")}
+    return {"isotherm": __version__, **installed, "device": jax.devices()[0].device_kind}
+
+
+SWITCHES = (
+    "jax_enable_x64",
+    "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+    "jax_default_matmul_precision",
+)
+
+
+def numerics() -> dict[str, str]:
+    """The switches of JAX that change what a step computes."""
+    return {name: str(getattr(jax.config, name)) for name in SWITCHES}
+
+
+def fingerprint(data: Batch) -> list[Json]:
+    """Name, shape, dtype and SHA-256 of each array of the data, as the device sees it."""
+    return [
+        {
+            "name": name,
+            "shape": list(array.shape),
+            "dtype": array.dtype.name,
+            "sha256": hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest(),
+        }
+        for name, array in named("data", data)
+    ]
+
+
+def data_differences(stored: list[Json], data: Batch) -> Iterator[str]:
+    """In what `data` differs from the stored fingerprint."""
+    then, now = ({entry["name"]: entry for entry in entries} for entries in (stored, fingerprint(data)))
+    for name in sorted(then.keys() ^ now.keys()):
+        yield f"{name} is {'missing' if name in then else 'new'}"
+    for name in sorted(then.keys() & now.keys()):
+        for field, words in (("shape", "has shape"), ("dtype", "has dtype"), ("sha256", "has other contents:")):
+            if then[name][field] != now[name][field]:
+                before, after = (
+                    str(tuple(e[field]) if field == "shape" else e[field][:12]) for e in (then[name], now[name])
+                )
+                yield f"{name} {words} {after}, was {before}"
+                break
+
+
+def probe(run: Run) -> Json:
+    """The model's two log densities at positions that depend on nothing but the number of parameters."""
+    positions = probe_positions(run.starts.shape[1]).astype(run.starts.dtype)
+    rows = np.linspace(0, run.batches.population - 1, PROBE_ROWS).round().astype(np.int32)
+    some = jax.tree.map(lambda column: column[rows], run.data)
+    likelihoods, priors = (np.asarray(values, np.float64) for values in _densities(run.evaluation, positions, some))
+    return {
+        "log_likelihood": likelihoods.reshape(len(positions), PROBE_BLOCKS, -1).sum(axis=2).tolist(),
+        "log_prior": priors.tolist(),
+    }
+
+
+def probe_positions(d: int) -> np.ndarray:
+    """At each scale: of both signs, all positive, all negative."""
+    normal = np.random.default_rng(0).standard_normal((len(SCALES), d))
+    return np.concatenate([scale * np.stack([z, abs(z), -abs(z)]) for scale, z in zip(SCALES, normal, strict=True)])
+
+
+@partial(jax.jit, static_argnames="evaluation")
+def _densities(evaluation: Evaluation, positions: jax.Array, rows: Batch) -> tuple[jax.Array, jax.Array]:
+    def both(position: jax.Array) -> tuple[jax.Array, jax.Array]:
+        params = evaluation.unravel(position)
+        values = jax.vmap(evaluation.posterior.log_likelihood, in_axes=(None, 0))(params, rows)
+        return values, jnp.asarray(evaluation.posterior.log_prior(params))
+
+    return jax.lax.map(both, positions)
+
+
+def model_differences(stored: Json, run: Run) -> Iterator[str]:
+    tolerance = max(TOLERANCE, 4 * float(jnp.finfo(run.starts.dtype).eps))
+    for name, values in probe(run).items():
+        now, then = np.asarray(values), np.asarray(stored[name], np.float64)
+        if then.shape != now.shape:
+            yield f"{name} was not compared: the stored values have another form"
+            continue
+        with np.errstate(invalid="ignore"):
+            close = abs(now - then) <= tolerance * np.maximum(abs(now), abs(then))
+        different = ~(close | (now == then) | (np.isnan(now) & np.isnan(then)))
+        if different.any():
+            first = np.unravel_index(int(np.argmax(different)), now.shape)
+            yield f"{name} is {now[first]:.7g} at a test point, was {then[first]:.7g}"
+
+
+def layout(run: Run) -> Json:
+    """The structure of the parameters: dicts with string keys, lists and tuples of arrays; else its leaves alone."""
+    flat = jax.ShapeDtypeStruct(run.starts.shape[1:], run.starts.dtype)
+    params = jax.eval_shape(run.evaluation.unravel, flat)
+    for name in variable_names(params):
+        check_name(name)
+    leaves = [
+        {"name": jax.tree_util.keystr(path), "shape": list(leaf.shape), "dtype": leaf.dtype.name}
+        for path, leaf in jax.tree_util.tree_leaves_with_path(params)
+    ]
+    return {"leaves": leaves, "nest": nest(params)}
+
+
+def nest(params: Any) -> Any:
+    """A pytree with its leaves left out; None if it holds a node that JSON has no word for."""
+    node: Json
+    if type(params) is dict and all(type(key) is str for key in params):
+        keys = sorted(params)
+        children, node = [nest(params[key]) for key in keys], {"dict": keys}
+    elif type(params) in (list, tuple):
+        children, node = [nest(child) for child in params], {type(params).__name__: len(params)}
+    else:
+        return "leaf" if hasattr(params, "shape") else None
+    return None if None in children else {**node, "of": children}
+
+
+def zeros(stored: Json) -> Params | None:
+    """Parameters of a stored layout, all zero; None if its nest could not be stored."""
+    leaves = iter(stored["leaves"])
+
+    def built(node: Any) -> Any:
+        match node:
+            case "leaf":
+                leaf = next(leaves)
+                return jnp.zeros(tuple(leaf["shape"]), leaf["dtype"])
+            case {"dict": list(keys), "of": list(children)}:
+                return {str(key): built(child) for key, child in zip(keys, children, strict=True)}
+            case {"list": int(), "of": list(children)}:
+                return [built(child) for child in children]
+            case {"tuple": int(), "of": list(children)}:
+                return tuple(built(child) for child in children)
+        raise ValueError(f"parameters cannot be nested as {str(node)[:100]}")
+
+    return None if stored["nest"] is None else built(stored["nest"])
+
+
+def size(stored: Json) -> int:
+    """The number of parameters of a stored layout."""
+    return sum(math.prod(leaf["shape"]) for leaf in stored["leaves"])
