@@ -76,7 +76,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--samplers", type=words, default=["all"], help=f"of {','.join(SAMPLERS)}, or all")
     parser.add_argument("--models", type=words, default=["all"], help="names, themes such as closures, or all")
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds after which a case is called a hang")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds of work after which it is a hang")
     parser.add_argument("--jobs", type=int, default=2, help="workers at a time")
     parser.add_argument("--json", help="a file to write all outcomes to")
     parser.add_argument("--quiet", action="store_true", help="name only the cases that are not as expected")

@@ -147,11 +147,21 @@ def work(pipe: Any, x64: bool, errors: str) -> None:
     jax.config.update("jax_traceback_filtering", "off")  # so that an error's last line of code is where it was raised
     makers = {name: make for theme in load_models().values() for name, make in theme.items()}
     cases: dict[str, Any] = {}
+    pipe.send("ready")
     while (task := pipe.recv()) is not None:
         model = task[0]
         if model not in cases:
             cases = {model: makers[model]()}
         pipe.send(run_case(*task, cases[model]))
+
+
+def work_seconds(process: int) -> float:
+    """Seconds of processor time that a process has taken; those by the clock where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return time.perf_counter()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # in user and in system mode
 
 
 class Worker:
@@ -167,9 +177,10 @@ class Worker:
             self.start()
         began = time.perf_counter()
         self.pipe.send((model, sampler, chains, steps))
-        if not self.pipe.poll(self.limit):
+        if not self.answers():
             self.stop()
-            return Outcome(model, sampler, chains, "HANG", f"no answer after {self.limit:g} s", seconds=self.limit)
+            seconds = time.perf_counter() - began
+            return Outcome(model, sampler, chains, "HANG", f"no answer after {self.limit:g} s", seconds=seconds)
         try:
             return self.pipe.recv()
         except EOFError:
@@ -180,12 +191,25 @@ class Worker:
             self.stop()
             return Outcome(model, sampler, chains, "ABORT", words, seconds=time.perf_counter() - began)
 
+    def answers(self) -> bool:
+        """Whether it answers, or dies, within the limit: of its own work, since a busy machine makes everything slow,
+        and of ten times that by the clock, since a deadlock does no work."""
+        first, end = work_seconds(self.process.pid), time.perf_counter() + 10 * self.limit
+        while not self.pipe.poll(1.0):
+            if work_seconds(self.process.pid) - first > self.limit or time.perf_counter() > end:
+                return False
+        return True
+
     def start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=work, args=(theirs, self.x64, self.errors.name), daemon=True)
         self.process.start()
         theirs.close()
+        try:
+            self.pipe.recv()
+        except EOFError:
+            raise RuntimeError(f"a worker did not start: {self.last_words()}") from None
 
     def stop(self) -> None:
         if self.process is not None:
