@@ -1,0 +1,130 @@
+"""The pages keep their word: examples run, commands parse, and every link, path and name leads somewhere."""
+
+import importlib
+import re
+import shlex
+from pathlib import Path
+from textwrap import dedent
+
+import jax
+import numpy as np
+import pytest
+import typer.main
+
+from isotherm.cli import app
+
+ROOT = Path(__file__).parents[1]
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*DOCS, ROOT / "CONTRIBUTING.md"]
+
+
+def title(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path, language: str) -> list[tuple[int, str]]:
+    """Every block of code in this language: the number of its first line, and the code."""
+    text = page.read_text()
+    found = re.finditer(rf"^( *)```{language}\n(.*?)^\1```$", text, re.DOTALL | re.MULTILINE)
+    return [(text[: match.start(2)].count("\n") + 1, dedent(match[2])) for match in found]
+
+
+def code_spans(page: Path) -> list[str]:
+    """Code inside sentences."""
+    prose = re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"`([^`\n]+)`", prose)
+
+
+def run_page(page: Path) -> dict:
+    """Run the Python blocks of a page in order, in one namespace; a user's JAX promotes, so no strictness here."""
+    names: dict = {}
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        for line, code in blocks(page, "python"):
+            exec(compile("\n" * (line - 1) + code, str(page), "exec"), names)  # a traceback names the page's line
+    return names
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_readme(capsys):
+    page = ROOT / "README.md"
+    first = blocks(page, "python")[0][1]
+    assert len([line for line in first.splitlines() if line.strip()]) <= 16
+    mean = run_page(page)["tree"].posterior.theta.mean(("chain", "draw")).values
+    # Twenty thousand examples know each coefficient to about 1/√(20,000 · 0.2) = 0.016; five of those.
+    np.testing.assert_allclose(mean, np.linspace(-1, 1, 10), atol=0.08)
+    assert "[" in capsys.readouterr().out
+
+
+def test_when_things_go_wrong(capsys):
+    tree = run_page(ROOT / "docs" / "when-things-go-wrong.md")["tree"]
+    # Ten thousand examples know a scale of 3 to 3/√(2 · 10,000) = 0.02; five of those.
+    np.testing.assert_allclose(np.exp(tree.posterior.theta).mean(), 3, atol=0.1)
+    assert capsys.readouterr().out.endswith("30000 of 30000\n")
+
+
+OTHERS = [page for page in PAGES if title(page) not in ("README.md", "docs/when-things-go-wrong.md")]
+
+
+@pytest.mark.parametrize("page", OTHERS, ids=title)
+def test_examples_run(page):
+    run_page(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title)
+def test_commands_parse(page):
+    lines = [line for _, code in blocks(page, "sh") for line in code.splitlines()]
+    for words in (shlex.split(line, comments=True) for line in lines):
+        check_command(words, complete=True)
+    for span in code_spans(page):
+        if span.startswith(("isotherm ", "make ")):
+            check_command(shlex.split(span), complete=False)
+
+
+def check_command(words: list[str], complete: bool) -> None:
+    """That a command line of ours exists, with its options; a `complete` one has all that it needs to run."""
+    if words[:1] == ["make"]:
+        assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"make {words[1]}"
+    if words[:1] != ["isotherm"]:
+        return
+    command, rest = typer.main.get_command(app), words[1:]
+    while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
+        assert rest[0] in command.commands, shlex.join(words)
+        command, rest = command.commands[rest[0]], rest[1:]
+    known = {"--help", *(option for parameter in command.params for option in parameter.opts)}
+    for word in rest:
+        assert not word.startswith("-") or word in known, f"{word} in {shlex.join(words)}"
+    if complete:
+        command.make_context(words[0], [word for word in rest if word != "--help"])  # raises what a user would see
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title)
+def test_paths_exist(page):
+    for path in re.findall(r"\b(?:benchmarks|tests|docs|src)/[\w./-]*\w", page.read_text()):
+        exact = path if "NAME" not in path else str(Path(path).parent)
+        assert (ROOT / exact).exists() or (page.parent / path).exists(), path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title)
+def test_names_exist(page):
+    for dotted in re.findall(r"`isotherm((?:\.[A-Za-z_]\w*)+)", page.read_text()):
+        found = importlib.import_module("isotherm")
+        for name in dotted.split(".")[1:]:
+            if not hasattr(found, name):
+                importlib.import_module(f"{found.__name__}.{name}")
+            found = getattr(found, name)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=title)
+def test_links_lead_somewhere(page):
+    for link, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text()):
+        if link.startswith("https://"):
+            continue
+        target = page.parent / link if link else page
+        assert target.exists(), link
+        headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE) if anchor else []
+        slugs = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+        assert not anchor or anchor in slugs, f"{link}#{anchor}"
