@@ -2,13 +2,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long check format bench clean
+.PHONY: demo test test-fast test-long check format bench clean
 
 demo: .venv/installed
 	$(BIN)/isotherm demo
 
 test: .venv/developing
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+
+test-fast: .venv/developing
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile tests/test_layering.py tests/test_arguments.py \
+	  tests/test_files.py tests/run/test_checks.py tests/run/test_plan.py tests/run/test_threefry.py tests/dynamics tests/diagnostics \
+	  tests/models tests/store/test_checkpoint.py tests/store/test_header.py
 
 test-long: .venv/developing
 	$(BIN)/python -m pytest -m long

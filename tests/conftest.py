@@ -1,10 +1,16 @@
-"""Strict numerics for every test: no silent promotion of dtypes or ranks; warnings are errors (pyproject.toml)."""
+"""Strict numerics for every test: no silent promotion of dtypes or ranks; warnings are errors (pyproject.toml); and the
+shapes and types that annotations promise are checked, call by call."""
 
 import os
 from pathlib import Path
 
 import jax
+import jaxtyping
 import pytest
+
+# Where arrays are computed with; rooms that check a user's arguments themselves are left to do so.
+ROOMS = ["posterior", "dynamics", "run.evaluation", "run.loop", "run.chains", "diagnostics"]
+jaxtyping.install_import_hook([f"isotherm.{room}" for room in ROOMS], "beartype.beartype")
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

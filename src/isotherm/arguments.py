@@ -64,7 +64,10 @@ def step_size(value: Any, name: str = "step_size") -> Any:
     if isinstance(value, jax.tree_util.Partial):
         return value
     if callable(value):
-        first = value(0)
+        try:
+            first = value(0)
+        except Exception as error:
+            raise TypeError(f"{name}(0) must be the first step size, it raised {error!r}") from error
         if np.ndim(first) != 0:
             raise TypeError(f"{name}(step) must return a number, got shape {np.shape(first)} at step 0")
         positive(f"{name}(0)", float(first))

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from isotherm import arguments
-from isotherm.types import Batch, Example, Matrix, Params, Scalar, Vector
+from isotherm.types import Batch, Example, Matrix, Number, Params, Scalar, Vector
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Covariance:
     def trace(self) -> Scalar:
         return self.scale * jnp.sum(self._centred() ** 2)
 
-    def whitened(self, w: Vector | float) -> "Covariance":
+    def whitened(self, w: Vector | Number) -> "Covariance":
         """diag(w) S diag(w): with w = M^(−1/2), the covariance of the mass-whitened force."""
         if isinstance(w, float) and w == 1.0:
             return self

@@ -6,10 +6,13 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 Scalar: TypeAlias = Float[Array, ""]
-Number: TypeAlias = Float[Array, ""] | float
+Number: TypeAlias = Float[Array, ""] | float | int
 Vector: TypeAlias = Float[Array, " d"]
 Matrix: TypeAlias = Float[Array, "d d"]
 RandomKey: TypeAlias = Key[Array, ""]
+
+# A setting of a sampler that is a leaf of its pytree: a float, inside the compiled loop a tracer in its place.
+Setting: TypeAlias = Any
 
 # Pytrees: the structure is the user's, so these say what is meant rather than what is checked.
 Params: TypeAlias = Any  # floating arrays

@@ -22,6 +22,7 @@ class Explicit:
     """A matrix as an operator."""
 
     matrix: jax.Array
+    sampling_error: float = 0.0
 
     def matvec(self, v):
         return self.matrix @ v

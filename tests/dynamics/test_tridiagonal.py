@@ -57,7 +57,7 @@ def test_never_grows_in_float32(log_norm, seed):
 def test_float32_is_right_to_its_rounding(norm):
     """ε = 6e-8 for 1 − change, some ten of it for the sum over poles, times the change, and ‖T‖ε for T itself."""
     T, diagonal, beside = tridiagonal(8, norm, 3)
-    found = decay(diagonal.astype(np.float32), beside.astype(np.float32))
+    found = decay(jnp.asarray(diagonal, jnp.float32), jnp.asarray(beside, jnp.float32))
     error = np.linalg.norm(np.asarray(found.end, float) - scipy.linalg.expm(-T)[:, 0])
     assert error <= 6e-8 * (1 + 10 * min(1, norm) + norm)
 

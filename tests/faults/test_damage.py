@@ -65,7 +65,7 @@ def stop_after(looks):
             pass
 
     @contextmanager
-    def interruptible(*_):
+    def interruptible(*_, **__):
         yield Stop()
 
     return interruptible

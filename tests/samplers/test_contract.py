@@ -182,7 +182,7 @@ def test_words_that_are_not_options():
         isotherm.mccadl(0.1, expm="pade")
     with pytest.raises(ValueError, match="rank must be at least 1, got 0"):
         isotherm.mccadl(0.1, rank=0)
-    with pytest.raises(ValueError, match="covariance must be one of 'full', 'diagonal', got 'sparse'"):
+    with pytest.raises(ValueError, match="covariance must be one of 'dense', 'diagonal', got 'sparse'"):
         isotherm.ccadl(0.1, covariance="sparse")
     with pytest.raises(ValueError, match="covariance must be one of 'dense', 'low_rank', 'diagonal', got 'sparse'"):
         isotherm.eccadl(0.1, covariance="sparse")

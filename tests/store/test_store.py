@@ -409,7 +409,7 @@ def test_names_that_no_folder_can_have_are_refused(tmp_path, name):
 
 
 def test_a_nest_is_rebuilt():
-    params = {"a": [jnp.zeros(2), (jnp.zeros((3, 1), jnp.float16),)], "b": {}, "c": jnp.zeros(())}
+    params = {"a": [jnp.zeros(2), (jnp.zeros((3, 1)),)], "b": {}, "c": jnp.zeros(())}
     posterior = isotherm.Posterior(lambda p, e: p["c"] * e["y"], lambda p: -(p["c"] ** 2))
     settings = {"batch_size": 8, "replace": True, "chains": 1, "seed": 0, "name": None}
     stored = json.loads(json.dumps(identity.layout(problem.make_run(posterior, SAMPLER, DATA, params, **settings))))
@@ -428,7 +428,8 @@ def test_a_checkpoint_holds_any_state(tmp_path):
     }
     checkpoint.write(tmp_path / "c", {"a": [1, "ξ"]}, arrays)
     content, stored = checkpoint.read(tmp_path / "c")
-    assert content == checkpoint.read_header(tmp_path / "c") | content == {"a": [1, "ξ"]}
+    assert content == {"a": [1, "ξ"]}
+    assert content.items() <= checkpoint.read_header(tmp_path / "c").items()
     for name, array in arrays.items():
         assert stored[name].dtype == array.dtype
         np.testing.assert_array_equal(stored[name], array)

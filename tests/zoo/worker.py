@@ -124,7 +124,8 @@ def described(error: Exception) -> tuple[str, str]:
     import isotherm
 
     last = traceback.extract_tb(error.__traceback__)[-1]
-    is_ours = last.filename.startswith(str(Path(isotherm.__file__).parent))
+    # JAX's compiled code raises without a frame of its own: the line has to be a raise.
+    is_ours = last.filename.startswith(str(Path(isotherm.__file__).parent)) and (last.line or "").startswith("raise")
     names_argument = any(re.search(rf"\b{argument}\b", str(error)) for argument in ARGUMENTS)
     if isinstance(error, ValueError | TypeError) and is_ours and names_argument:
         return "refused", one_line(error)

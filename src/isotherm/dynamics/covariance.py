@@ -9,7 +9,7 @@ the last w or so (`windowed`). `Estimate` says what it can do; it comes in three
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -38,11 +38,12 @@ def blend(old: Array, new: Array, weight: Scalar) -> Array:
     return old + weight * (new - old)
 
 
+@runtime_checkable
 class Estimate(Protocol):
     """Ŝ, as a pytree of arrays that is part of a sampler's state."""
 
     @classmethod
-    def first(cls, covariance: Covariance, position: Vector, rank: int, key: RandomKey) -> Self:
+    def first(cls, covariance: Covariance, position: Vector, rank: int, key: RandomKey) -> "Estimate":
         """From one batch; `rank` is how many directions a low-rank estimate keeps."""
         ...
 
@@ -51,7 +52,7 @@ class Estimate(Protocol):
         """How many renewals it takes to renew all of it."""
         ...
 
-    def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> Self:
+    def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> "Estimate":
         """With another batch in the average; unchanged unless `due`, a condition that is the same for all chains."""
         ...
 

@@ -9,7 +9,7 @@ Each takes (covariance, t, v, rank) and returns exp(−tS)v and the estimated er
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ FRACTION, MOST = 0.1, 8
 STAGES = 1000
 
 
+@runtime_checkable
 class Operator(Protocol):
     """A symmetric positive semi-definite S, as much of it as is asked for."""
 
@@ -41,8 +42,8 @@ class Operator(Protocol):
 class Krylov(NamedTuple):
     """An orthonormal basis of span(v, Sv, S²v, …) and the tridiagonal T that S is on it, while it grows.
 
-    `size` is the number of products so far. The vector after those they were made with is in the basis already, where
-    there is room, and `residual` is the β before it. Where the space has fewer dimensions than room, the rest is zero.
+    `size` is the number of products so far. The vector for the next product is already in the basis, where there is
+    room, and `residual` is the β before it. Where the space has fewer dimensions than room, the rest is zero.
     """
 
     basis: Float[Array, "k d"]
@@ -205,7 +206,7 @@ def taylor(covariance: Operator, t: Scalar, v: Vector, rank: int | None) -> tupl
         total = total + b
         return j + 1, b, total, size(b), last + size(b) <= eps * size(total)
 
-    def stage(_: int, x: Vector) -> Vector:
+    def stage(_: Array, x: Vector) -> Vector:
         start = (jnp.zeros((), int), x, x, size(x), jnp.zeros((), bool))
         done = jax.lax.while_loop(lambda carry: (carry[0] < m) & ~carry[-1], term, start)
         return jnp.exp(-t * shift / s) * done[2]

@@ -10,7 +10,7 @@ D  dξ = (p·p − d/β)/μ dt                  thermostat
 from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from isotherm.types import Number, Scalar, Vector
 
@@ -18,7 +18,7 @@ Function = Callable[[Array], Array]
 Apply = Callable[[Sequence[Function]], Sequence[Vector]]
 
 
-def drift(position: Vector, momentum: Vector, w: Vector | float, t: Number) -> Vector:
+def drift(position: Vector, momentum: Vector, w: Vector | Number, t: Number) -> Vector:
     return position + t * w * momentum
 
 
@@ -27,7 +27,7 @@ def kick(momentum: Vector, force: Vector, t: Number) -> Vector:
 
 
 def ornstein_uhlenbeck(
-    momentum: Vector, noise: Vector, xi: Scalar, friction: Number, temperature: Number, t: Number
+    momentum: Vector, noise: Vector, xi: Number, friction: Number, temperature: Number, t: Number
 ) -> Vector:
     """p ← e^(−ξt) p + √((A/β)(1 − e^(−2ξt))/ξ) R, for ξ of any sign."""
     spread = 2 * t * friction * temperature * decay_average(2 * xi * t)
@@ -39,7 +39,7 @@ def thermostat(xi: Scalar, momentum: Vector, temperature: Number, thermal_mass: 
     return xi + t / thermal_mass * (momentum @ momentum - momentum.size * temperature)
 
 
-def decay_average(x: Scalar) -> Scalar:
+def decay_average(x: Float[Array, "..."] | float) -> Float[Array, "..."]:
     """φ(x) = (1 − e^(−x))/x, the average of e^(−xs) over s in [0, 1]; 1 at x = 0."""
     safe = jnp.where(x == 0, 1, x)
     return jnp.where(x == 0, 1, -jnp.expm1(-safe) / safe)

@@ -1,4 +1,4 @@
-"""exp(−T)e₁ of a small tridiagonal T ≥ 0, in operations that XLA can put into the kernel that needs it.
+"""exp(−T)e₁ of a small tridiagonal T ≥ 0, in operations that XLA compiles into the loop.
 
 Talbot's contour turns the exponential into a sum of resolvents (Trefethen, Weideman & Schmelzer 2006),
 

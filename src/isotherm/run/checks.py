@@ -28,6 +28,10 @@ def as_arrays(root: str, tree: Any) -> Any:
 
 
 def _as_array(name: str, leaf: Any) -> Any:
+    if isinstance(leaf, np.ma.MaskedArray):
+        raise TypeError(f"{name} must be a plain array, got a masked one; fill what is masked, or leave such rows out")
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        raise TypeError(f"{name} must be an array of numbers, got a random key; keep keys apart")
     if isinstance(leaf, np.ndarray | jax.Array | bool | int | float | complex | np.generic):
         return leaf
     for column in getattr(leaf, "columns", ()):  # a pandas or polars table
@@ -193,6 +197,11 @@ def check_derivatives(evaluation: Evaluation, position: Any, data: Batch) -> Non
     try:
         jax.eval_shape(both, position, data)
     except Exception as error:
+        if "float0" in str(error):
+            raise TypeError(
+                "log_likelihood uses an integer column of the data in a function that JAX differentiates by it; make it "
+                'floating there: example["y"].astype(float)'
+            ) from error
         raise ValueError(
             "log_likelihood or log_prior cannot be differentiated over a batch; write it with jax.numpy alone, without "
             f"callbacks and loops of unknown length: it raised {_reason(error)}"

@@ -15,7 +15,7 @@ from isotherm.run.chains import Chains
 from isotherm.run.plan import Plan
 from isotherm.run.progress import Bar
 from isotherm.run.recorder import Recorder
-from isotherm.run.signals import Stop, interruptible
+from isotherm.run.signals import interruptible
 
 if TYPE_CHECKING:
     import xarray
@@ -68,7 +68,8 @@ def execute(
         count = recorder.count
         tree = recorder.finish(chains.snapshot(step, clock(), state=recorder.keeps_state))
     stop.obey()
-    for message in run_warnings(chains, plan, step, count, outside, stop):
+    lost = stop.is_set() and not count and not recorder.keeps_state
+    for message in run_warnings(chains, plan, step, lost, outside):
         warnings.warn(message, RuntimeWarning, stacklevel=4)  # the user's call of sample or resume
     return tree
 
@@ -83,16 +84,19 @@ def one_lapack_thread() -> AbstractContextManager[object]:
     return limits
 
 
-def run_warnings(chains: Chains, plan: Plan, step: int, draws: int, outside: int, stop: Stop) -> list[str]:
-    """What the user should know of how a run ended, a sentence each."""
+def run_warnings(chains: Chains, plan: Plan, step: int, lost: bool, outside: int) -> list[str]:
+    """What the user should know of how a run ended, a sentence each.
+
+    `lost`: it was stopped before its first draw and cannot go on; `outside`: how many draws the prior does not allow.
+    """
     sentences = []
     first_bad = chains.first_bad_steps
     if (bad := np.flatnonzero(first_bad >= 0)).size:
         sentences.append(divergence(first_bad, bad, getattr(chains.run.sampler, "step_size", None)))
-    elif stop.is_set() and not draws:
+    elif lost:
         sentences.append(
             f"stopped at step {step} of {plan.steps}, before the first draw was complete: burn-in is the first "
-            f"{plan.burn_in} steps, so there are no draws; let it run longer, or lower burn_in or steps"
+            f"{plan.burn_in} steps, so there are no draws; let it run longer, or lower burn_in"
         )
     if outside:
         sentences.append(

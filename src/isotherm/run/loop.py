@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, UInt32
+from jaxtyping import Array, Float, Int, Key, UInt32
 
 from isotherm.run import threefry
 from isotherm.run.evaluation import Evaluation
@@ -23,6 +23,7 @@ from isotherm.samplers.base import Renewing, Sampler
 from isotherm.types import Batch, RandomKey, Vector
 
 SamplerState = Any  # a NamedTuple of the sampler's own (samplers/base.py)
+Step = Int[Array, ""]
 Record = dict[str, Array]  # slots by chains: what draws are made of, on the device
 
 # A step on a small model takes microseconds, and handing its operations to other threads takes longer than doing them.
@@ -46,7 +47,7 @@ class Moments(NamedTuple):
     mean: Float[Array, "chains d"]
     variance: Float[Array, "chains d"]
 
-    def updated(self, position: Float[Array, "chains d"], count: Int[Array, ""]) -> "Moments":
+    def updated(self, position: Float[Array, "chains d"], count: Step) -> "Moments":
         """Welford's recurrence; `count` is this step's number after burn-in, before which nothing changes."""
         weight = jnp.where(count > 0, 1 / jnp.maximum(count, 1).astype(position.dtype), 0)
         reference = jnp.where(count == 1, position, self.reference)
@@ -71,7 +72,7 @@ class ChainIds(NamedTuple):
     seed: np.uint32
     numbers: UInt32[np.ndarray, " chains"]
 
-    def keys(self) -> RandomKey:
+    def keys(self) -> Key[Array, " chains"]:
         key = threefry.key(self.seed)
         return jax.vmap(lambda number: jax.random.fold_in(key, number))(self.numbers)
 
@@ -100,7 +101,7 @@ def _advance(
     data: Batch,
     chains: ChainIds,
     plan: Plan,
-    span: tuple[int, int],
+    span: tuple[Step, Step],
     evaluation: Evaluation,
     slots: int,
 ) -> tuple[Carry, Record]:
@@ -109,11 +110,11 @@ def _advance(
     keys = chains.keys()
     first_draw = jnp.maximum(0, first - burn_in) // thin
 
-    def one(key: RandomKey, state: SamplerState, step: Int[Array, ""]) -> SamplerState:
+    def one(key: RandomKey, state: SamplerState, step: Step) -> SamplerState:
         noisy, step_key = evaluation.noisy(jax.random.fold_in(key, step), state.position, data)
         return sampler.step(step_key, state._replace(step=step), noisy)
 
-    def body(step: Int[Array, ""], loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
+    def body(step: Step, loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
         carry, record = loop
         state = over_chains(lambda key, state: one(key, state, step))(keys, carry.state)
         moments = carry.moments.updated(state.position, step + 1 - burn_in)
@@ -127,16 +128,16 @@ def _advance(
         }
         return Carry(state, moments, first_bad_step), record
 
-    def steps(first: Int[Array, ""], last: Int[Array, ""], loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
+    def steps(first: Step, last: Step, loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
         return jax.lax.fori_loop(first, last, body, loop)
 
     def with_renewals(sampler: Renewing[Any], loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
-        def renewed(key: RandomKey, state: SamplerState, step: Int[Array, ""]) -> SamplerState:
+        def renewed(key: RandomKey, state: SamplerState, step: Step) -> SamplerState:
             key = jax.random.fold_in(jax.random.fold_in(key, START), step)
             noisy, renewal_key = evaluation.noisy(key, state.position, data)
             return sampler.renew(renewal_key, state, noisy, sampler.renewal_due(step, state.position.size))
 
-        def stretch(loop: tuple[Int[Array, ""], Carry, Record]) -> tuple[Int[Array, ""], Carry, Record]:
+        def stretch(loop: tuple[Step, Carry, Record]) -> tuple[Step, Carry, Record]:
             """A renewal, if it is due, and the steps up to the next."""
             step, carry, record = loop
             state = over_chains(lambda key, state: renewed(key, state, step))(keys, carry.state)
@@ -156,13 +157,13 @@ def _advance(
 
 
 def _log_priors(
-    evaluation: Evaluation, positions: Float[Array, "slots chains d"], touched: Int[Array, ""]
+    evaluation: Evaluation, positions: Float[Array, "slots chains d"], touched: Step
 ) -> Float[Array, "slots chains"]:
     """The log-prior of the slots that were touched, a block at a time: a draw where it is −inf is not one."""
     slots, chains, _ = positions.shape
     block = min(PRIOR_BLOCK, slots)
 
-    def fill(i: Int[Array, ""], values: Array) -> Array:
+    def fill(i: Step, values: Array) -> Array:
         some = jax.lax.dynamic_slice_in_dim(positions, i * block, block)
         priors = jax.vmap(jax.vmap(evaluation.log_prior))(some)
         return jax.lax.dynamic_update_slice_in_dim(values, priors.astype(values.dtype), i * block, 0)

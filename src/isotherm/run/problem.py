@@ -90,8 +90,7 @@ def starting_points(init: Params | Callable[[RandomKey], Params], chains: int, s
 def is_function(init: Any) -> bool:
     """Whether `init` is to be called. A module with parameters inside (Equinox's, say) may be callable too, but JAX
     sees its arrays; of a function it sees nothing but the function."""
-    opaque = isinstance(init, jax.tree_util.Partial) or jax.tree.leaves(init) == [init]
-    return callable(init) and opaque
+    return callable(init) and (isinstance(init, jax.tree_util.Partial) or jax.tree_util.all_leaves([init]))
 
 
 def flattening(params: Params) -> tuple[Any, Callable[[Vector], Params]]:

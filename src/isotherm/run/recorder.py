@@ -1,6 +1,6 @@
 """What becomes of a run's draws: the Protocol of every recorder, and the one that keeps them in memory."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import xarray
 
 
+@runtime_checkable
 class Recorder(Protocol):
     """Gets draws as they are completed, a snapshot when it wants one, and makes the results in the end."""
 

@@ -1,7 +1,7 @@
 """Random keys whose numbers are those of `jax.random.key`, made in one pass.
 
-On a CPU, JAX runs the rounds of Threefry (Salmon et al. 2011) as a loop of small kernels; written out, they are one
-kernel, several times as fast (benchmarks/threefry.py prints by how much).
+On a CPU, JAX runs the rounds of Threefry (Salmon et al. 2011) as a loop of small operations; written out, they
+are a single one, several times as fast (benchmarks/threefry.py prints by how much).
 """
 
 import math
@@ -21,7 +21,7 @@ PARITY = 0x1BD11BDA
 Words = UInt32[Array, "..."]
 
 
-def key(seed: int | np.uint32) -> RandomKey:
+def key(seed: int | np.uint32 | UInt32[Array, ""]) -> RandomKey:
     """`jax.random.key(seed)`, but for its speed."""
     return jax.random.key(seed, impl=UNROLLED)
 

@@ -18,7 +18,7 @@ from isotherm import arguments
 from isotherm.dynamics import flows
 from isotherm.dynamics.splitting import Moves
 from isotherm.posterior import Noisy
-from isotherm.types import Number, RandomKey, Scalar, Vector
+from isotherm.types import Number, RandomKey, Scalar, Setting, Vector
 
 STATIC = {"static": True}  # marks a field that is part of the program rather than of its data
 
@@ -69,7 +69,7 @@ def check_sampler(sampler: object) -> None:
     """Refuse what `sample` cannot use, and say why."""
     if isinstance(sampler, type) or not isinstance(sampler, Sampler):
         raise TypeError(f"sampler must be a sampler such as isotherm.mccadl(step_size=1e-3), got {sampler!r}")
-    if not is_dataclass(sampler) or jax.tree.leaves(sampler) == [sampler]:
+    if not is_dataclass(sampler) or jax.tree_util.all_leaves([sampler]):
         raise TypeError(
             f"sampler must be a frozen dataclass registered with jax.tree_util.register_dataclass, "
             f"got a plain {type(sampler).__name__}; see isotherm.Sampler"
@@ -107,9 +107,9 @@ class OverdampedState(NamedTuple):
 class Overdamped:
     """The settings of the samplers without momentum: dθ = M⁻¹F̃ dt + √(2/β) M^(−1/2) dW."""
 
-    step_size: Any
-    temperature: float
-    mass: Any
+    step_size: Setting
+    temperature: Setting
+    mass: Setting
 
     @staticmethod
     def checked(step_size: Any, temperature: float, mass: Any) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Overdamped:
     def step_size_at(self, step: Int[Array, ""], dtype: Any) -> Scalar:
         return jnp.asarray(self.step_size(step) if callable(self.step_size) else self.step_size, dtype)
 
-    def inverse_root_mass(self, position: Vector) -> Vector | float:
+    def inverse_root_mass(self, position: Vector) -> Vector | Number:
         """w = M^(−1/2), flat; exactly 1.0 when no mass is set."""
         if self.mass is None:
             return 1.0
@@ -139,8 +139,8 @@ class Overdamped:
 class Thermostat(Overdamped):
     """The settings of the samplers with momentum, and the letters they share."""
 
-    friction: float
-    thermal_mass: float | None
+    friction: Setting
+    thermal_mass: Setting
 
     @staticmethod
     def checked_thermostat(
@@ -158,8 +158,8 @@ class Thermostat(Overdamped):
         friction, zero = jnp.asarray(self.friction, dtype), jnp.zeros((), dtype)
         return State(position, momentum, friction, jnp.zeros((), jnp.int32), kinetic_temperature(momentum), zero, zero)
 
-    def thermal_mass_of(self, position: Vector) -> float:
-        return position.size if self.thermal_mass is None else self.thermal_mass
+    def thermal_mass_of(self, position: Vector) -> Setting:
+        return float(position.size) if self.thermal_mass is None else self.thermal_mass
 
     def letters(self, key: RandomKey, position: Vector, force: Vector, moves: Moves) -> dict[str, "Letter"]:
         """A, B, O and D; the i-th O of the moves takes the i-th row of normal(key, (number of O's, d))."""

@@ -23,7 +23,7 @@ from isotherm.dynamics import flows, splitting
 from isotherm.dynamics.covariance import Dense, Diagonal, Estimate, LowRank
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat
-from isotherm.types import Number, RandomKey, Scalar, Vector
+from isotherm.types import Number, RandomKey, Scalar, Setting, Vector
 
 LETTERS = "BEO"
 ESTIMATES: dict[str, type[Estimate]] = {"dense": Dense, "low_rank": LowRank, "diagonal": Diagonal}
@@ -40,7 +40,7 @@ MOST_EVERY = 2**30  # twice it is still a 32-bit step number
 class ECCAdL(Thermostat):
     """The memory of its state is an estimate of the mass-whitened force's covariance (dynamics/covariance.py)."""
 
-    window: float
+    window: Setting
     every: int | None = field(metadata=STATIC)
     scheme: str = field(metadata=STATIC)
     covariance: str | None = field(metadata=STATIC)

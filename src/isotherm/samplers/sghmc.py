@@ -18,13 +18,13 @@ from jax.tree_util import register_dataclass
 from isotherm import arguments
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import State, Thermostat
-from isotherm.types import RandomKey
+from isotherm.types import RandomKey, Setting
 
 
 @register_dataclass
 @dataclass(frozen=True)
 class SGHMC(Thermostat):
-    noise_estimate: float
+    noise_estimate: Setting
 
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
         h = self.step_size_at(state.step, state.position.dtype)

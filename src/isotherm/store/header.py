@@ -2,7 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class Header:
     draws: int = 0
     digests: dict[str, str] = dataclasses.field(default_factory=dict)  # SHA-256 of each whole chunk, by file
 
-    def continued(self, plan: Plan) -> Self:
+    def continued(self, plan: Plan) -> "Header":
         """The same run with a longer plan, by the versions that are installed now."""
         return dataclasses.replace(self, plan=plan, versions=identity.versions())
 
@@ -68,7 +68,7 @@ class Header:
         return fields | {"plan": self.plan._asdict(), "batches": dataclasses.asdict(self.batches)}
 
     @classmethod
-    def from_json(cls, content: Json) -> Self:
+    def from_json(cls, content: Json) -> "Header":
         """ValueError says where the content is not that of a header, or its sizes do not fit together."""
         if fault := unlike(content, SHAPE, "header"):
             raise ValueError(fault)
