@@ -9,7 +9,8 @@ import jaxtyping
 import pytest
 
 # Where arrays are computed with; rooms that check a user's arguments themselves are left to do so.
-ROOMS = ["posterior", "dynamics", "run.evaluation", "run.loop", "run.chains", "diagnostics"]
+DYNAMICS = ["dynamics.covariance", "dynamics.expm", "dynamics.flows", "dynamics.tridiagonal"]
+ROOMS = ["posterior", *DYNAMICS, "run.evaluation", "run.loop", "run.chains", "diagnostics"]
 jaxtyping.install_import_hook([f"isotherm.{room}" for room in ROOMS], "beartype.beartype")
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -74,4 +74,4 @@ def joint_step(theta, p, xi, S, m, h, T, mu, t):
     moved, after, energy = flows.joint(
         lambda fs: [vectors @ (f(values) * (vectors.T @ white)) for f in fs], white, lambda s: h / (2 * T) * s, t
     )
-    return flows.drift(theta, moved, w, t), after / w, xi + t / mu * (energy - len(p) * T)
+    return flows.drift(jnp.asarray(theta), moved, w, t), after / w, xi + t / mu * (energy - len(p) * T)

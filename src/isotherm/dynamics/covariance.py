@@ -183,8 +183,8 @@ class LowRank(NamedTuple):
             key = jax.random.fold_in(renewal_key, i)
             return estimate._renewed(jnp.array(True), covariance, zero + 1, zero + 1, key)
 
-        found = jax.lax.fori_loop(0, 2 * blocks, renew, jax.lax.fori_loop(0, k, fill, nothing))
-        return found._replace(renewals=jnp.full_like(zero, blocks))
+        random_basis = jax.lax.fori_loop(0, k, fill, nothing)
+        return jax.lax.fori_loop(0, 2 * blocks, renew, random_basis)._replace(renewals=jnp.full_like(zero, blocks))
 
     @staticmethod
     def _rank(d: int, rank: int) -> int:
@@ -207,15 +207,15 @@ class LowRank(NamedTuple):
         def row(i: Array, estimate: LowRank) -> LowRank:
             return estimate._turned(due, begin + i, covariance, weight)
 
-        found = jax.lax.fori_loop(0, self._size, row, self)
-        values, vectors = jnp.linalg.eigh((found.projected + found.projected.T) / 2)
+        after = jax.lax.fori_loop(0, self._size, row, self)
+        values, vectors = jnp.linalg.eigh((after.projected + after.projected.T) / 2)
         random = jax.random.normal(key, self.basis.shape[1:], self.basis.dtype)
-        probe = found._orthonormal(random, found.basis @ random)
+        probe = after._orthonormal(random, after.basis @ random)
         rest = blend(self.rest, probe @ covariance.matvec(probe), rest_weight)
         return LowRank(
             self.renewals + due.astype(self.renewals.dtype),
-            found.basis,
-            found.projected,
+            after.basis,
+            after.projected,
             jnp.where(due, jnp.maximum(values, 0), self.values),
             jnp.where(due, vectors, self.vectors),
             jnp.where(due, rest, self.rest),

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from isotherm.dynamics.tridiagonal import decay
-from isotherm.types import Matrix, Scalar, Vector
+from isotherm.types import Matrix, Number, Scalar, Vector
 
 Matvec = Callable[[Vector], Vector]
 
@@ -127,7 +127,7 @@ class Bound(NamedTuple):
     determinant: Scalar
     before: Scalar
 
-    def tightened(self, space: Krylov, t: Scalar, m: int) -> "Bound":
+    def tightened(self, space: Krylov, t: Number, m: int) -> "Bound":
         """The bound once the space has grown; its determinant by the recurrence of a tridiagonal one."""
         alpha, beta = space.alphas[space.size - 1], space.betas[space.size - 1]
         determinant = (1 + t * alpha / m) * self.determinant - (t * beta / m) ** 2 * self.before
@@ -138,7 +138,7 @@ class Bound(NamedTuple):
         return self.product > tolerance * self.determinant
 
 
-def sufficient(matvec: Matvec, t: Scalar, v: Vector, tolerance: float, most: int) -> tuple[Scalar, Krylov]:
+def sufficient(matvec: Matvec, t: Number, v: Vector, tolerance: float, most: int) -> tuple[Scalar, Krylov]:
     """‖v‖ and the smallest space, closed, of at most `most` < d dimensions in which exp(−tS)v is right to `tolerance`
     of its change, as far as can be told with a guessed β. The guess is trusted from two products on: one alone has
     hardly met the largest eigenvalues.
@@ -163,25 +163,25 @@ def sufficient(matvec: Matvec, t: Scalar, v: Vector, tolerance: float, most: int
     return norm, jax.lax.while_loop(lacking, more, (space, Bound(one, one, zero)))[0].closed()
 
 
-def lanczos(covariance: Operator, t: Scalar, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
+def lanczos(covariance: Operator, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
     """Our own rather than matfree's, because matfree 0.6.3 returns NaN in float32 where v = 0, where S = 0 and where S
     has rank 1 and ‖tS‖ = 1e8, and takes 1.14 times as long at rank 6, 1.12 times at rank 8 (benchmarks/lanczos.py)."""
     if rank is None and v.size > MOST:
         norm, space = sufficient(covariance.matvec, t, v, FRACTION * covariance.sampling_error, MOST)
     else:
         norm, space = krylov(covariance.matvec, v, MOST if rank is None else rank)
-    found = decay(t * space.alphas, t * space.betas)
+    exponential = decay(t * space.alphas, t * space.betas)
     # Saad's estimate: the first term of the error, β_k t |e_kᵀ φ(tT) e_1|.
-    return norm * (found.end @ space.basis), space.residual * t * jnp.abs(found.average[space.size - 1])
+    return norm * (exponential.end @ space.basis), space.residual * t * jnp.abs(exponential.average[space.size - 1])
 
 
-def dense(covariance: Operator, t: Scalar, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
+def dense(covariance: Operator, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
     values, vectors = jnp.linalg.eigh(covariance.dense())
     decay = jnp.exp(-t * jnp.maximum(values, 0))
     return vectors @ (decay * (vectors.T @ v)), jnp.zeros((), v.dtype)
 
 
-def taylor(covariance: Operator, t: Scalar, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
+def taylor(covariance: Operator, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
     shift = covariance.trace() / v.size
     # For symmetric matrices every α_p of Al-Mohy & Higham is the 2-norm. In practice the extreme Ritz values, moved
     # out by the residual, bound the spectrum (Zhou & Li 2011).
@@ -223,7 +223,7 @@ THETA = {
     64: (_DEGREES, (0.002400, 0.1441, 0.6410, 1.438, 2.428, 3.539, 4.728, 5.968, 7.245, 8.546, 9.867)),
 }
 
-ACTIONS: dict[str, Callable[[Operator, Scalar, Vector, int | None], tuple[Vector, Scalar]]] = {
+ACTIONS: dict[str, Callable[[Operator, Number, Vector, int | None], tuple[Vector, Scalar]]] = {
     "lanczos": lanczos,
     "taylor": taylor,
     "dense": dense,

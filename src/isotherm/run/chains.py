@@ -48,11 +48,12 @@ class Chains:
 
     def advance(self, plan: Plan, first: int, last: int) -> Draws:
         """The steps from `first` up to `last`, of all chains; the draws that they complete."""
-        program, run = self.program, self.run
+        program, run, bits = self.program, self.run, bool(jax.config.jax_enable_x64)
         complete = plan.completed(last) - plan.completed(first)
 
         def advance_group(carry: Carry, ids: ChainIds) -> tuple[Carry, Draws]:
-            carry, record = program(run.sampler, carry, run.data, ids, plan, (first, last))
+            with jax.enable_x64(bits):  # which another thread does not have from a user's `with jax.enable_x64(True)`
+                carry, record = program(run.sampler, carry, run.data, ids, plan, (first, last))
             # Cut on the host: on the device, JAX would compile and keep a program for every length.
             return carry, {name: np.asarray(values)[:complete] for name, values in record.items()}
 

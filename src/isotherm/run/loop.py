@@ -194,8 +194,8 @@ def over_chains(function: Callable[..., Any]) -> Callable[..., Any]:
     return mapped
 
 
-def observed(state: SamplerState) -> dict[str, Array]:
-    """What a draw records of a state: the position and every floating scalar, by name."""
+def observed(state: SamplerState) -> dict[str, Any]:
+    """What a draw records of a state, or the shapes of it: the position and every floating scalar, by name."""
     fields = state._asdict().items()
     arrays = {k: v for k, v in fields if isinstance(v, jax.Array | jax.ShapeDtypeStruct)}
     scalars = {k: v for k, v in arrays.items() if len(v.shape) == 1 and jnp.issubdtype(v.dtype, jnp.floating)}
