@@ -1,0 +1,47 @@
+"""What a batch says at a position is what the posterior says there on the rows that were drawn."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+POSITION = jnp.array([0.5, -1.0, 2.0, 0.25])  # offset, then slope
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_the_force_on_the_rows_that_were_drawn(make, posterior, replace):
+    run = make(replace=replace)
+    key = jax.random.key(3)
+    noisy, next_key = run.evaluation.noisy(key, POSITION, run.data)
+    batch_key, expected_key = jax.random.split(key)
+    batch = run.batches.take(batch_key, run.data)
+    expected = posterior.noisy(
+        POSITION, batch, population=200, replace=replace, unravel=lambda p: {"offset": p[0], "slope": p[1:]}
+    )
+    np.testing.assert_array_equal(noisy.force, expected.force)
+    np.testing.assert_array_equal(noisy.covariance.dense(), expected.covariance.dense())
+    assert noisy.curvature_ratio == expected.curvature_ratio
+    assert (jax.random.key_data(next_key) == jax.random.key_data(expected_key)).all()
+
+
+def test_all_rows_give_the_gradient_itself(make, data):
+    """Of −½ Σ (y − x·slope − offset)² − ½|θ|², in double precision; the force adds 200 rows in single."""
+    run = make(batch_size=200, replace=False)
+    noisy, _ = run.evaluation.noisy(jax.random.key(0), POSITION, run.data)
+    theta = np.float64(POSITION)
+    design = np.concatenate([np.ones((200, 1)), data["x"]], axis=1)
+    expected = design.T @ (data["y"] - design @ theta) - theta
+    np.testing.assert_allclose(noisy.force, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_log_prior(make):
+    np.testing.assert_allclose(
+        make().evaluation.log_prior(POSITION), -0.5 * np.sum(np.float64(POSITION) ** 2), rtol=1e-6
+    )
+
+
+def test_it_is_a_constant_of_the_compiled_program(make):
+    evaluation = make().evaluation
+    assert hash(evaluation) == hash(evaluation)
+    compiled = jax.jit(lambda evaluation, position: evaluation.log_prior(position), static_argnums=0)
+    np.testing.assert_allclose(compiled(evaluation, POSITION), evaluation.log_prior(POSITION), rtol=1e-6)

@@ -1,0 +1,133 @@
+"""Chunk after chunk to the end, or to where a run is stopped; and what the user is told then."""
+
+import os
+import signal
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+import isotherm
+from isotherm.run import chains, execute
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e-3, 10.0])
+def test_chunk_length_changes_nothing(monkeypatch, sample, assert_same_run, seconds):
+    expected = sample()
+    monkeypatch.setattr(execute, "CHUNK_SECONDS", seconds)
+    monkeypatch.setattr(chains, "RECORD_BYTES", 200 if seconds else 0)
+    assert_same_run(sample(), expected)
+
+
+def test_divergence_is_data(data):
+    """A start beyond a cliff for some chains: those are marked from their first bad step, the others go on."""
+    posterior = isotherm.Posterior(
+        lambda t, x: -0.5 * jnp.sum((x - t) ** 2), lambda t: jnp.where(t[0] > 5.0, -jnp.sum(t**6), jnp.sum(t) * 0.0)
+    )
+    starts = iter([0.0, 100.0, 0.0])
+    settings = {"batch_size": 20, "steps": 40, "chains": 3, "thin": 5, "burn_in": 0.0, "progress": False}
+    with pytest.warns(RuntimeWarning, match=r"1 of 3 chains diverged \(chain 1 at step \d+\): use a smaller step_size"):
+        tree = isotherm.sample(
+            posterior, isotherm.sgld(1e-3), data["x"], lambda key: jnp.full(3, next(starts)), **settings
+        )
+    first = tree.sample_stats.first_bad_step.values
+    assert first[0] == first[2] == -1
+    assert 1 <= first[1] <= 40
+    ends = 5 * np.arange(1, 9)
+    np.testing.assert_array_equal(tree.sample_stats.diverging.values[1], ends >= first[1])
+    assert not tree.sample_stats.diverging.values[[0, 2]].any()
+    assert np.isfinite(tree.posterior.theta.values[[0, 2]]).all()
+    assert np.isnan(tree.posterior_mean.theta.values[1]).all()
+
+
+def test_all_chains_diverged(sample):
+    with pytest.warns(RuntimeWarning, match="all 3 chains diverged .* smaller step_size than 50"):
+        tree = sample(isotherm.sgnht(50.0))
+    assert tree.posterior.slope.shape == (3, 34, 3)
+    assert tree.sample_stats.diverging.all()
+    assert tree.attrs["interrupted"] == 0
+
+
+def test_who_diverged_and_when_is_said():
+    def said(first_bad, step_size=0.5):
+        first_bad = np.array(first_bad)
+        return execute.divergence(first_bad, np.flatnonzero(first_bad >= 0), step_size)
+
+    assert said([7]).startswith("the chain diverged (chain 0 at step 7): use a smaller step_size than 0.5, or")
+    assert said([-1, 7], step_size=abs).startswith(
+        "1 of 2 chains diverged (chain 1 at step 7): use a smaller step_size than now"
+    )
+    assert (
+        "all 6 chains diverged (chain 0 at step 2, chain 1 at step 3, chain 2 at step 4, chain 3 at step 5, …)"
+        in said([2, 3, 4, 5, 6, 7])
+    )
+    assert said([1, -1, 1]).startswith(
+        "2 of 3 chains diverged (chain 0 at step 1, chain 2 at step 1): the first step was not"
+    )
+
+
+def test_ctrl_c_returns_what_there_is(monkeypatch, sample, flat):
+    """A real SIGINT, as soon as the run is under way."""
+    update = execute.Bar.update
+
+    def interrupt(bar, *told):
+        update(bar, *told)
+        if told[0] >= 7:  # steps: there is a draw
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(execute.Bar, "update", interrupt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background may ignore it
+    try:
+        tree = sample(steps=100_000_000, burn_in=0.0)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert tree.attrs["interrupted"] == 1
+    assert tree.attrs["steps_done"] < 100_000_000
+    draws = tree.posterior.sizes["draw"]
+    assert draws == tree.attrs["steps_done"] // 7
+    assert np.isfinite(flat(tree)).all()
+
+
+def test_ctrl_c_in_burn_in_says_that_there_are_no_draws(monkeypatch, sample):
+    monkeypatch.setattr(execute.Bar, "update", lambda *_: signal.raise_signal(signal.SIGINT))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.warns(RuntimeWarning, match=r"stopped at step \d+ of 100000, before the first draw .* no draws"):
+            tree = sample(steps=100_000, burn_in=0.9)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert tree.posterior.sizes["draw"] == 0
+
+
+def test_draws_beyond_a_hard_bound_are_told(posterior, data, init):
+    bounded = isotherm.Posterior(
+        posterior.log_likelihood, lambda p: jnp.where(p["offset"] < -0.02, -jnp.inf, posterior.log_prior(p))
+    )
+    with pytest.warns(RuntimeWarning, match=r"\d+ draws lie where log_prior is not finite.* transformed parameter"):
+        tree = isotherm.sample(bounded, isotherm.mccadl(0.02), data, init, batch_size=20, steps=300, progress=False)
+    assert (tree.sample_stats.log_prior == -np.inf).any()
+    assert (np.isneginf(tree.sample_stats.log_prior) == (tree.posterior.offset < -0.02)).all()
+
+
+def test_lapack_has_one_thread_during_a_run(monkeypatch, sample):
+    def threads():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    seen, advance = [], chains.Chains.advance
+
+    def watched(*arguments):
+        seen.append(threads())
+        return advance(*arguments)
+
+    monkeypatch.setattr(chains.Chains, "advance", watched)
+    before = threads()
+    sample()
+    assert seen[0]
+    assert set(seen[0]) == {1}
+    assert threads()[: len(before)] == before
+
+
+def test_a_clock_goes_on_from_the_time_before():
+    assert execute.Clock(100.0)() >= 100
