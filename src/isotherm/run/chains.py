@@ -48,11 +48,12 @@ class Chains:
 
     def advance(self, plan: Plan, first: int, last: int) -> Draws:
         """The steps from `first` up to `last`, of all chains; the draws that they complete."""
-        program, run, bits = self.program, self.run, bool(jax.config.jax_enable_x64)
+        program, run = self.program, self.run
         complete = plan.completed(last) - plan.completed(first)
+        x64 = jax.dtypes.canonicalize_dtype(np.int64) == np.int64
 
         def advance_group(carry: Carry, ids: ChainIds) -> tuple[Carry, Draws]:
-            with jax.enable_x64(bits):  # which another thread does not have from a user's `with jax.enable_x64(True)`
+            with jax.enable_x64(x64):  # a user's `with jax.enable_x64(True)` holds in the user's thread alone
                 carry, record = program(run.sampler, carry, run.data, ids, plan, (first, last))
             # Cut on the host: on the device, JAX would compile and keep a program for every length.
             return carry, {name: np.asarray(values)[:complete] for name, values in record.items()}

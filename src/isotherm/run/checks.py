@@ -199,8 +199,8 @@ def check_derivatives(evaluation: Evaluation, position: Any, data: Batch) -> Non
     except Exception as error:
         if "float0" in str(error):
             raise TypeError(
-                "log_likelihood uses an integer column of the data in a function that JAX differentiates by it; make it "
-                'floating there: example["y"].astype(float)'
+                "log_likelihood uses an integer column of the data in a function that JAX differentiates by it; make "
+                'it floating there: example["y"].astype(float)'
             ) from error
         raise ValueError(
             "log_likelihood or log_prior cannot be differentiated over a batch; write it with jax.numpy alone, without "
