@@ -90,4 +90,4 @@ def test_a_model_that_is_not_finite_at_the_start_is_refused():
     for likelihood, prior, words in cases:
         with pytest.raises(ValueError, match=words):
             isotherm.sample(isotherm.Posterior(likelihood, prior), isotherm.mccadl(0.02), DATA, INIT, batch_size=20,
-                            steps=10, progress=False)  # fmt: skip
+                            steps=100, progress=False)  # fmt: skip
