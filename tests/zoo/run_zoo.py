@@ -42,17 +42,17 @@ def main() -> int:
 
 def run_models(args: argparse.Namespace, report: Callable[[Outcome], None]) -> None:
     """All cases of a model in one worker, so that chains share what was compiled; `jobs` workers at a time."""
-    todo, workers = iter(args.models), [Worker(args.x64, args.limit) for _ in range(args.jobs)]
+    todo, workers = iter(args.models.items()), [Worker(args.x64, args.limit) for _ in range(args.jobs)]
     lock = threading.Lock()
 
     def drive(worker: Worker) -> None:
         done = 0
         while True:
             with lock:
-                model = next(todo, None)
+                model, samplers = next(todo, (None, []))
             if model is None:
                 break
-            for sampler in args.samplers:
+            for sampler in dict.fromkeys(samplers):
                 for chains in args.chains:
                     report(worker.run(model, sampler, chains, args.steps))
             done += 1
@@ -74,7 +74,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--x64", action="store_true", help="with jax_enable_x64")
     parser.add_argument("--chains", type=words, default=["1"], help="numbers of chains, such as 1,3")
     parser.add_argument("--samplers", type=words, default=["all"], help=f"of {','.join(SAMPLERS)}, or all")
-    parser.add_argument("--models", type=words, default=["all"], help="names, themes such as closures, or all")
+    parser.add_argument("--models", type=words, default=["all"], help="name, name@sampler, theme or all")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--limit", type=float, default=120.0, help="seconds of work after which it is a hang")
     parser.add_argument("--jobs", type=int, default=2, help="workers at a time")
@@ -87,14 +87,19 @@ def arguments() -> argparse.Namespace:
             print(theme, *makers, sep="\n  ")
         sys.exit(0)
     args.chains = [int(number) for number in args.chains]
-    args.samplers = SAMPLERS if args.samplers == ["all"] else args.samplers
-    if unknown := set(args.samplers) - set(SAMPLERS):
-        parser.error(f"unknown samplers: {', '.join(sorted(unknown))}")
+    everywhere = SAMPLERS if args.samplers == ["all"] else args.samplers
     every = [name for theme, makers in zoo.items() if theme != "misbehaving" for name in makers]
-    chosen = [name for word in args.models for name in (every if word == "all" else zoo.get(word, [word]))]
-    if unknown := {name for name in chosen if not any(name in makers for makers in zoo.values())}:
-        parser.error(f"unknown models: {', '.join(sorted(unknown))}")
-    args.models = list(dict.fromkeys(chosen))
+    known = set().union(*zoo.values())
+    chosen: dict[str, list[str]] = {}
+    for word in args.models:
+        word, _, sampler = word.partition("@")
+        for name in every if word == "all" else zoo.get(word, [word]):
+            if name not in known:
+                parser.error(f"unknown model: {name}")
+            chosen.setdefault(name, []).extend([sampler] if sampler else everywhere)
+    if unknown := set().union(*chosen.values()) - set(SAMPLERS):
+        parser.error(f"unknown samplers: {', '.join(sorted(unknown))}")
+    args.models = chosen
     return args
 
 

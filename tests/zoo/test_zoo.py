@@ -31,10 +31,9 @@ def run_zoo(*options: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, RUN_ZOO, *options], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("sampler", REPRESENTATIVE)
-def test_representative_models(sampler):
-    models = ",".join(REPRESENTATIVE[sampler].split())
-    ran = run_zoo("--samplers", sampler, "--models", models, "--steps", "30")
+def test_representative_models():
+    cases = [f"{model}@{sampler}" for sampler, models in REPRESENTATIVE.items() for model in models.split()]
+    ran = run_zoo("--models", ",".join(cases), "--steps", "30")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -56,9 +55,9 @@ def test_the_runner_names_what_is_not_as_expected(tmp_path):
 
 
 def test_the_runner_ends_a_hang():
-    ran = run_zoo("--samplers", "sgld", "--models", "misbehaving_hangs", "--limit", "2")
+    ran = run_zoo("--samplers", "sgld", "--models", "misbehaving_hangs", "--limit", "1")
     assert ran.returncode == 1, ran.stderr
-    assert "misbehaving_hangs sgld 1 HANG: no answer after 2 s" in ran.stdout
+    assert "misbehaving_hangs sgld 1 HANG: no answer after 1 s of work" in ran.stdout
 
 
 def test_the_zoo_is_large():

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import tempfile
+import threading
 import time
 import traceback
 import warnings
@@ -137,11 +138,18 @@ def one_line(words: object) -> str:
     return text if len(text) <= 400 else text[:397] + "..."
 
 
+def end_with_parent() -> None:
+    """A case that hangs does not outlive the run that was ended from outside."""
+    multiprocessing.parent_process().join()
+    os._exit(1)
+
+
 def work(pipe: Any, x64: bool, errors: str) -> None:
     """A worker's life: names in, outcomes out. What it writes to the terminal goes to the file `errors`."""
     with open(errors, "a") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+    threading.Thread(target=end_with_parent, daemon=True).start()
     import jax
 
     jax.config.update("jax_enable_x64", x64)
@@ -178,10 +186,9 @@ class Worker:
             self.start()
         began = time.perf_counter()
         self.pipe.send((model, sampler, chains, steps))
-        if not self.answers():
+        if silence := self.silence():
             self.stop()
-            seconds = time.perf_counter() - began
-            return Outcome(model, sampler, chains, "HANG", f"no answer after {self.limit:g} s", seconds=seconds)
+            return Outcome(model, sampler, chains, "HANG", silence, seconds=time.perf_counter() - began)
         try:
             return self.pipe.recv()
         except EOFError:
@@ -192,14 +199,17 @@ class Worker:
             self.stop()
             return Outcome(model, sampler, chains, "ABORT", words, seconds=time.perf_counter() - began)
 
-    def answers(self) -> bool:
-        """Whether it answers, or dies, within the limit: of its own work, since a busy machine makes everything slow,
-        and of ten times that by the clock, since a deadlock does no work."""
-        first, end = work_seconds(self.process.pid), time.perf_counter() + 10 * self.limit
+    def silence(self) -> str:
+        """Empty if it answers, or dies, within the limit: of its own work, since a busy machine makes everything slow,
+        and of ten times that by the clock, since a deadlock does no work. Else which of the two limits it passed."""
+        first, began = work_seconds(self.process.pid), time.perf_counter()
         while not self.pipe.poll(1.0):
-            if work_seconds(self.process.pid) - first > self.limit or time.perf_counter() > end:
-                return False
-        return True
+            worked, waited = work_seconds(self.process.pid) - first, time.perf_counter() - began
+            if worked > self.limit:
+                return f"no answer after {self.limit:g} s of work"
+            if waited > 10 * self.limit:
+                return f"no answer in {waited:.0f} s, in which it worked {worked:.1f} s: a deadlock, or a busy machine"
+        return ""
 
     def start(self) -> None:
         context = multiprocessing.get_context("spawn")
