@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,6 +27,14 @@ def log_prior(theta):
 
 
 POSTERIOR = isotherm.Posterior(log_likelihood, log_prior)
+
+
+@pytest.fixture(autouse=True)
+def _no_types_are_checked():
+    """As users have it: the words are the package's own, not those of the type checker in `tests/conftest.py`."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(autouse=True)
