@@ -142,3 +142,19 @@ def test_matrix_free_means_no_array_of_that_size(sampler):
 def largest(text):
     shapes = re.findall(r"\b[a-z]+\d*\[([\d,]+)\]", text)
     return max(int(np.prod([int(k) for k in shape.split(",")])) for shape in shapes)
+
+
+def test_a_custom_vjp_goes_backward_only():
+    """The force is there; a product with S, which goes forward too, is refused in words."""
+
+    @jax.custom_vjp
+    def square(x):
+        return x**2
+
+    square.defvjp(lambda x: (x**2, x), lambda x, g: (2 * x * g,))
+    posterior = isotherm.Posterior(lambda theta, x: -square(jnp.sum(theta) - x), lambda theta: -0.5 * jnp.sum(theta**2))
+    noisy = posterior.noisy(jnp.zeros(2), jnp.ones(3), population=3)
+    np.testing.assert_allclose(noisy.force, 6.0)
+    np.testing.assert_allclose(noisy.covariance.dense(), 0.0, atol=1e-6)
+    with pytest.raises(TypeError, match=r"log_likelihood has a jax\.custom_vjp.* use jax\.custom_jvp"):
+        noisy.covariance.matvec(jnp.ones(2))

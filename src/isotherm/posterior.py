@@ -129,13 +129,24 @@ class Posterior:
         prior_force = jax.grad(lambda position: self.log_prior(unravel(position)))(position)
         force = (population / n) * transpose(jnp.ones_like(values))[0] + prior_force
 
+        def forward(v: Vector) -> Float[Array, " n"]:
+            try:
+                return tangents(v)
+            except TypeError as error:
+                if "custom_vjp" not in str(error):
+                    raise
+                raise TypeError(
+                    "log_likelihood has a jax.custom_vjp, through which derivatives go backward only, and this sampler "
+                    "needs them forward too; use jax.custom_jvp, or a sampler without, such as isotherm.eccadl"
+                ) from error
+
         def covariance() -> Covariance:
             if n < 2:
                 raise ValueError(f"batch_size must be at least 2 to estimate a covariance, got {n}")
             spread = population * population if replace else population * (population - n)
             return Covariance(
                 spread / (n * (n - 1)),
-                tangents,
+                forward,
                 lambda u: transpose(u)[0],
                 lambda: jax.vmap(jax.grad(one), in_axes=(None, 0))(position, batch),
                 n**-0.5,

@@ -213,3 +213,32 @@ def test_a_module_with_parameters_is_no_function():
     )
     with pytest.raises(AssertionError, match="work was begun"):
         sample(posterior=partitioned, init=params)
+
+
+def test_an_integer_that_jax_would_differentiate_by():
+    """The item-response model that ended in `float0`: xlogy has a derivative by its integer, too."""
+    data = {"x": X, "y": np.ones(6, np.int32)}
+    posterior = isotherm.Posterior(lambda t, e: jax.scipy.special.xlogy(e["y"], jnp.exp(t[0])), log_prior)
+    with jax.numpy_dtype_promotion("standard"), pytest.raises(TypeError, match=r"integer column .* make it floating"):
+        sample(posterior=posterior, data=data)
+
+
+def test_arrays_that_are_none():
+    masked = np.ma.masked_array(Y, mask=[0, 1, 0, 0, 0, 0])
+    with pytest.raises(TypeError, match=r"data\['y'\] must be a plain array, got a masked one; fill what is masked"):
+        sample(data={"x": X, "y": masked})
+    with pytest.raises(
+        TypeError, match=r"init\['key'\] must be an array of numbers, got a random key; keep keys apart"
+    ):
+        sample(init={"w": ZEROS, "key": jax.random.key(0)})
+
+
+def test_a_function_that_cannot_be_hashed():
+    class Unhashable:
+        __hash__ = None
+
+        def __call__(self, theta, example):
+            return log_likelihood(theta, example)
+
+    with pytest.raises(TypeError, match=r"log_likelihood must be hashable.*; give a function, or give its class"):
+        sample(posterior=isotherm.Posterior(Unhashable(), log_prior))

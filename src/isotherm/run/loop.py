@@ -28,8 +28,8 @@ Record = dict[str, Array]  # slots by chains: what draws are made of, on the dev
 
 # A step on a small model takes microseconds, and handing its operations to other threads takes longer than doing them.
 # These options of XLA keep it on the thread that calls: no operation is split (the pass), none waits for another that
-# could run beside it (the order), and matrix products use one thread. Compiled as one module instead of many, it is ready
-# sooner and a little faster.
+# could run beside it (the order), and matrix products use one thread. Compiled as one module instead of many, it is
+# ready sooner and a little faster.
 ONE_THREAD = {
     "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
     "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
