@@ -1,4 +1,5 @@
-"""A scheme word such as "BAODCDOAB" becomes the moves of a step.
+"""Turns a scheme word such as "BAODCDOAB", a sampler's `scheme`, into the moves of a step; flows.py says what each
+letter does.
 
 A letter that occurs m times runs h/m. The force is evaluated once a step, at the position where the step begins, so
 a word is turned (cyclically) until it opens with its kick: BAODCDOAB closes one step and opens the next with the

@@ -1,10 +1,11 @@
-"""A checkpoint: one file with a JSON header and raw arrays, and a SHA-256 over all of it in its first line.
+"""The file of a checkpoint: a JSON header and raw arrays, and a SHA-256 over all of it in its first line.
 
     isotherm-checkpoint 2 <sha256 of what follows this line> <length of the header>
     {"arrays": [{"name": …, "dtype": …, "shape": […]}, …], …}<the arrays' bytes, one after the other>
 
-Two slots are written in turn, so that the previous checkpoint is there until the next is complete. Nothing in a file
-is executed, no path is taken from it, and what it says of sizes is compared with its own size before any is used.
+When one is written is up to `recorder.py`. Two slots are written in turn, so that the previous checkpoint is there
+until the next is complete. Nothing in a file is executed, no path is taken from it, and what it says of sizes is
+compared with its own size before any is used.
 """
 
 import errno

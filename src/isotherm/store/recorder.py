@@ -1,4 +1,7 @@
-"""What a run does with its draws when it has a store: hands them to a thread that writes, and forgets them."""
+"""Draws and checkpoints of a stored run: when they are written, and in what order.
+
+A thread writes them, so that the loop does not wait for the disk, and the run then forgets them.
+"""
 
 import dataclasses
 import time
@@ -21,8 +24,8 @@ from isotherm.types import Draws
 if TYPE_CHECKING:
     import xarray
 
-CHECKPOINT_SECONDS = 10.0  # between checkpoints, or
-CHECKPOINT_SHARE = 0.02  # what they may take of a run's time, if that is longer
+CHECKPOINT_SECONDS = 10.0  # between checkpoints, or longer, so that
+CHECKPOINT_SHARE = 0.02  # is the most of a run's time that it waits for handing them to the thread
 
 
 class StoreRecorder:
