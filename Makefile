@@ -11,10 +11,10 @@ test: .venv/developing
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 # Tests of single functions, under a minute together; what compiles for longer (expm, covariance, every model) is left out.
-FAST := tests/test_layering.py tests/test_arguments.py tests/test_files.py tests/diagnostics \
+FAST := tests/test_layering.py tests/test_threefry.py tests/test_arguments.py tests/test_files.py tests/diagnostics \
   tests/dynamics/test_flows.py tests/dynamics/test_splitting.py tests/dynamics/test_tridiagonal.py \
   tests/models --ignore=tests/models/test_model.py tests/samplers/test_settings.py \
-  $(patsubst %,tests/run/test_%.py,checks plan signals threefry) \
+  $(patsubst %,tests/run/test_%.py,checks plan signals) \
   $(patsubst %,tests/store/test_%.py,checkpoint disk header lock writer)
 
 test-fast: .venv/developing

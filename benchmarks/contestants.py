@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from isotherm import threefry
 from isotherm.batches import Batches
-from isotherm.run import threefry
 from isotherm.run.chains import Chains
 from isotherm.run.loop import ONE_THREAD
 from isotherm.run.plan import Plan

@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm import batches
-from isotherm.run import threefry
+from isotherm import batches, threefry
 from isotherm.run.loop import ONE_THREAD
 from timing import ratio, turns
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm.run import threefry
+from isotherm import threefry
 from timing import ratio, turns
 
 DRAWS: dict[str, Callable[[Any], Any]] = {

@@ -8,12 +8,12 @@ import isotherm
 
 SRC = Path(isotherm.__file__).parent
 WALK = [
-    "version", "types", "files", "arguments", "datasets", "batches", "posterior", "dynamics", "samplers", "run",
-    "store", "sampling", "models", "diagnostics", "experiments", "cli",
+    "version", "types", "threefry", "files", "arguments", "datasets", "batches", "posterior", "dynamics", "samplers",
+    "run", "store", "sampling", "models", "diagnostics", "experiments", "cli",
 ]  # fmt: skip
 # Inside the two rooms that a run's data cross, the order of the files is the walk too.
 RUN = [
-    "threefry", "plan", "evaluation", "checks", "problem", "loop", "chains", "labels", "recorder", "progress",
+    "plan", "evaluation", "checks", "problem", "loop", "chains", "labels", "recorder", "progress",
     "signals", "execute",
 ]  # fmt: skip
 STORE = ["disk", "lock", "arrays", "checkpoint", "identity", "header", "folder", "writer", "recorder", "resume"]

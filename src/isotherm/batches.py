@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from isotherm import arguments
+from isotherm import arguments, threefry
 from isotherm.types import Batch, RandomKey
 
 LINE = 64  # bytes of a cache line
 BEYOND_CACHE = 2**24  # bytes beyond which a column is in no core's cache
+MOST_FAST = 2**30  # rows up to which `threefry.integers_below` can number them
 LARGEST = 2**20  # a batch that is drawn with replacement may be larger than the data, within reason
 
 
@@ -57,6 +58,8 @@ class Batches:
         return jax.tree.map(lambda column: column[prefetched(rows, column) if waits_for_memory(column) else rows], data)
 
     def rows(self, key: RandomKey) -> Int[Array, " n"]:
+        if self.replace and 1 < self.population < MOST_FAST and jax.random.key_impl(key) == threefry.UNROLLED:
+            return threefry.integers_below(key, self.size, self.population)
         if self.replace:
             return jax.random.randint(key, (self.size,), 0, self.population)
         if 4 * self.size > self.population:  # so many repeats would be drawn anew that a permutation is cheaper

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt32
 
-from isotherm.run import threefry
+from isotherm import threefry
 from isotherm.run.evaluation import Evaluation
 from isotherm.run.plan import Plan
 from isotherm.samplers.base import Renewing, Sampler

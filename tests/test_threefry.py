@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from isotherm.run import threefry
+from isotherm import threefry
 
 DRAWS = {
     "key": jax.random.key_data,
@@ -39,3 +39,20 @@ def test_same_as_jax_in_double_precision(name, seed):
 def test_more_than_a_counter_holds_is_refused():
     with pytest.raises(ValueError, match="at most 4294967295 random numbers a call"):
         jax.jit(lambda key: jax.random.bits(key, (2**16, 2**16))).lower(threefry.key(0))
+
+
+@pytest.mark.parametrize("bound", [2, 3, 7, 1000, 12_214, 2**16 - 1, 2**16, 2**16 + 1, 3_000_000, 10**9, 2**30 - 1])
+def test_integers_are_those_of_randint(bound):
+    """Number for number; small, large and odd bounds, an odd count."""
+    for seed in range(3):
+        key = threefry.key(seed)
+        ours = threefry.integers_below(key, 4001, bound)
+        np.testing.assert_array_equal(ours, jax.random.randint(key, (4001,), 0, bound))
+
+
+def test_remainders_are_right_at_the_edges():
+    x = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1], np.uint32)
+    for bound in (2, 3, 5, 2**16 - 1, 2**16 + 1, 2**29 + 11, 2**30 - 1):
+        near = np.unique(np.concatenate([x, [(k * bound + e) % 2**32 for k in range(5) for e in (-1, 0, 1)]]))
+        near = near.astype(np.uint32)
+        np.testing.assert_array_equal(threefry._remainder(jnp.asarray(near), bound), near % np.uint32(bound))
