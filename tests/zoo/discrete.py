@@ -79,9 +79,9 @@ def item_response_3pl_logpmf():
 def item_response_3pl_xlogy():
     def log_likelihood(p, row):
         chance = guessing(p, row)
-        return xlogy(row["right"], chance) + xlogy(1 - row["right"], 1 - chance)
+        return xlogy(row["right"], chance) + xlogy(1 - row["right"], 1 - chance)  # JAX differentiates by the integer
 
-    return Case(Posterior(log_likelihood, normal_prior), answers(), guessing_init())
+    return Case(Posterior(log_likelihood, normal_prior), answers(), guessing_init(), expected="refused")
 
 
 @model

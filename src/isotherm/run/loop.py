@@ -27,11 +27,11 @@ Step = Int[Array, ""]
 Record = dict[str, Array]  # slots by chains: what draws are made of, on the device
 
 # A step on a small model takes microseconds, and handing its operations to other threads takes longer than doing them.
-# These options of XLA keep it on the thread that calls: no operation is split (the pass), none waits for another that
-# could run beside it (the order), and matrix products use one thread. Compiled as one module instead of many, it is
-# ready sooner and a little faster.
+# These options of XLA keep it on the thread that calls, in few operations: none is split among threads (first pass),
+# no sum into a tree of sums (the second), none waits for another that could run beside it (the order), and matrix
+# products use one thread. Compiled as one module instead of many, the loop is ready sooner.
 ONE_THREAD = {
-    "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
+    "xla_disable_hlo_passes": "cpu-parallel-task-assigner,tree_reduction_rewriter",
     "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
     "xla_cpu_multi_thread_eigen": False,
     "xla_cpu_parallel_codegen_split_count": 1,
