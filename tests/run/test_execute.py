@@ -49,6 +49,14 @@ def test_all_chains_diverged(sample):
     assert tree.attrs["interrupted"] == 0
 
 
+def test_a_warning_points_at_the_users_line():
+    posterior = isotherm.Posterior(lambda t, x: -0.5 * jnp.sum((x - t) ** 2), lambda t: -0.5 * jnp.sum(t**2))
+    data, settings = np.ones((9, 2), np.float32), {"batch_size": 3, "steps": 30, "thin": 5, "chains": 1}
+    with pytest.warns(RuntimeWarning, match="the chain diverged") as told:
+        isotherm.sample(posterior, isotherm.sgnht(50.0), data, np.zeros(2, np.float32), progress=False, **settings)
+    assert told[0].filename == __file__
+
+
 def test_who_diverged_and_when_is_said():
     def said(first_bad, step_size=0.5):
         first_bad = np.array(first_bad)

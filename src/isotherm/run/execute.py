@@ -70,7 +70,7 @@ def execute(
     stop.obey()
     lost = stop.is_set() and not count and not recorder.keeps_state
     for message in run_warnings(chains, plan, step, lost, outside):
-        warnings.warn(message, RuntimeWarning, stacklevel=4)  # the user's call of sample or resume
+        warnings.warn(message, RuntimeWarning, stacklevel=3)  # at the user's call of sample or resume
     return tree
 
 
