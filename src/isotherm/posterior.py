@@ -130,15 +130,12 @@ class Posterior:
         force = (population / n) * transpose(jnp.ones_like(values))[0] + prior_force
 
         def forward(v: Vector) -> Float[Array, " n"]:
-            try:
-                return tangents(v)
-            except TypeError as error:
-                if "custom_vjp" not in str(error):
-                    raise
+            if "custom_lin" in str(jax.make_jaxpr(tangents)(v)):  # what JAX makes of one, and then cannot compile
                 raise TypeError(
                     "log_likelihood has a jax.custom_vjp, through which derivatives go backward only, and this sampler "
                     "needs them forward too; use jax.custom_jvp, or a sampler without, such as isotherm.eccadl"
-                ) from error
+                )
+            return tangents(v)
 
         def covariance() -> Covariance:
             if n < 2:

@@ -52,8 +52,7 @@ def test_moments_are_those_of_every_step(sample, flat):
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize(("name", "dtype"), [*((name, np.float32) for name in SAMPLERS), ("eccadl", np.float64)])
 def test_every_sampler_runs_with_64_bits(posterior, data, init, flat, name, dtype):
     """A step's number is a 32-bit integer there, too: eCCAdL once waited for ever for its next renewal."""
     data, init = (jax.tree.map(dtype, tree) for tree in (data, init))

@@ -12,16 +12,16 @@ RUN_ZOO = Path(__file__).with_name("run_zoo.py")
 # A few of each theme, each with one of three samplers; all of them with all samplers are the long test.
 REPRESENTATIVE = {
     "eccadl": """
-        whitening_matrix_float64 table_of_a_megabyte beta_regression item_response_3pl_xlogy params_callable_module
+        whitening_matrix_float64 table_of_a_megabyte item_response_3pl_xlogy params_callable_module
         data_python_lists init_of_zero_size prior_constant_int without_replacement_all_rows
     """,
     "mccadl": """
-        whole_data_by_index table_of_complex_numbers mixture_of_gaussians params_jax_partial data_with_array_method
+        whole_data_by_index data_with_array_method
         pure_callback_of_parameters likelihood_nan_at_start custom_root_by_custom_vjp batch_of_one
     """,
     "sgnht": """
-        control_variate_of_every_row schedule_from_a_table_of_float64 hidden_markov_forward data_frame_with_text
-        pure_callback_of_data convolution_network schedule_that_raises params_of_zero_size_beside_others
+        control_variate_of_every_row schedule_from_a_table_of_float64 data_frame_with_text
+        pure_callback_of_data schedule_that_raises params_of_zero_size_beside_others
     """,
 }
 THEMES = [path.stem for path in sorted(RUN_ZOO.parent.glob("*.py")) if "\n@model\n" in path.read_text()]
