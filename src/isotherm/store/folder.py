@@ -127,7 +127,6 @@ def check_new(store: str | os.PathLike[str]) -> Path:
 
 def check_free(path: Path) -> None:
     """Nothing is overwritten: not a run, not anything else; what stopped before its first checkpoint is no run."""
-    os.stat(path.absolute().parent)
     occupied = os.path.lexists(path) and (not path.is_dir() or any(path.iterdir()))
     if any(slot.exists() for slot in slots(path)):
         raise ValueError(
