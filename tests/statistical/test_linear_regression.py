@@ -5,7 +5,7 @@ import pytest
 
 import isotherm
 from isotherm.datasets import linear_regression
-from isotherm.diagnostics.wasserstein import gaussian_w2
+from isotherm.diagnostics import gaussian_w2
 from isotherm.models.linear import Linear
 
 d, n = 100, 500

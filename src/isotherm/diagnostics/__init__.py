@@ -1,17 +1,16 @@
 """How good draws are: arrays in, numbers out, one kind of estimate a file. None of them knows a sampler."""
 
-from isotherm.diagnostics.calibration import expected_calibration_error
-from isotherm.diagnostics.moments import mean_error, variance_ratio
+from isotherm.diagnostics.moments import gaussian_w2, mean_error, variance_ratio
 from isotherm.diagnostics.predictive import (
     average,
     error,
+    expected_calibration_error,
     expected_log_loss,
     log_loss,
     log_losses,
     predictive_error,
     predictive_log_loss,
 )
-from isotherm.diagnostics.wasserstein import gaussian_w2
 
 __all__ = [
     "average",

@@ -1,4 +1,4 @@
-"""How well draws predict: losses and errors from log-probabilities.
+"""How well draws predict: losses and errors from log-probabilities, and how far probabilities can be trusted.
 
 Log-probabilities have shape (m, classes) for one parameter vector and (draws, m, classes) for many. Labels have shape
 (m,) and are columns 0 … classes − 1. Losses are in nats per test example. A NaN among the log-probabilities makes the
@@ -53,6 +53,31 @@ def average(log_probabilities: ArrayLike) -> NDArray[np.float64]:
         raise ValueError(f"log_probabilities must have shape (draws, m, classes), got {log_p.shape}")
     with np.errstate(invalid="ignore"):  # NaN in, NaN out
         return np.logaddexp.reduce(log_p, axis=0) - np.log(log_p.shape[0])
+
+
+def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
+    """ECE = Σ_b (m_b/m) |accuracy_b − confidence_b| (Guo et al. 2017).
+
+    Examples go into equal bins of (0, 1] by the probability of their most probable class; 15 bins, as in the paper.
+    `probabilities` has shape (m, classes), labels are 0 … classes − 1.
+
+    >>> expected_calibration_error([[0.75, 0.25], [0.75, 0.25]], [0, 1])
+    0.25
+    """
+    p = np.asarray(probabilities, np.float64)
+    if p.ndim != 2 or 0 in p.shape:
+        raise ValueError(f"probabilities must have shape (m, classes), no axis empty, got {p.shape}")
+    if bins < 1:
+        raise ValueError(f"bins must be at least 1, got {bins}")
+    y = check_labels(np.asarray(labels), *p.shape)
+    if np.isnan(p).any():
+        return float("nan")
+    if p.min() < 0 or p.max() > 1 + ROUNDING:
+        raise ValueError(f"probabilities must lie in [0, 1], got {p.min():.3g} to {p.max():.3g}")
+    confidence, correct = p.max(axis=1), p.argmax(axis=1) == y
+    place = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+    gaps = np.bincount(place, weights=correct - confidence, minlength=bins)
+    return float(np.abs(gaps).sum() / y.size)
 
 
 def _of_labels(log_p: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
