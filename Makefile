@@ -15,7 +15,7 @@ FAST := tests/test_layering.py tests/test_threefry.py tests/test_arguments.py te
   tests/dynamics/test_flows.py tests/dynamics/test_splitting.py tests/dynamics/test_tridiagonal.py \
   tests/models --ignore=tests/models/test_model.py tests/samplers/test_settings.py \
   $(patsubst %,tests/run/test_%.py,checks plan signals) \
-  $(patsubst %,tests/store/test_%.py,checkpoint disk header lock writer)
+  $(patsubst %,tests/store/test_%.py,checkpoint disk header)
 
 test-fast: .venv/developing
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(FAST)

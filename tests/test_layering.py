@@ -16,7 +16,7 @@ RUN = [
     "plan", "evaluation", "checks", "problem", "loop", "chains", "labels", "recorder", "progress",
     "signals", "execute",
 ]  # fmt: skip
-STORE = ["disk", "lock", "arrays", "checkpoint", "identity", "header", "folder", "writer", "recorder", "resume"]
+STORE = ["disk", "arrays", "checkpoint", "identity", "header", "folder", "recorder", "resume"]
 FILES = {path: ast.parse(path.read_text()) for path in SRC.rglob("*.py")}
 
 

@@ -5,7 +5,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from isotherm import arguments
-from isotherm import store as stores
 from isotherm.posterior import Posterior
 from isotherm.run.chains import Chains
 from isotherm.run.checks import check_starts
@@ -13,8 +12,12 @@ from isotherm.run.execute import execute
 from isotherm.run.labels import Labels
 from isotherm.run.plan import make_plan
 from isotherm.run.problem import make_run
-from isotherm.run.recorder import MemoryRecorder
+from isotherm.run.recorder import Recorder
 from isotherm.samplers.base import Sampler, check_sampler
+from isotherm.store.folder import as_path, check_new, latest, locked
+from isotherm.store.header import new_header
+from isotherm.store.recorder import StoreRecorder
+from isotherm.store.resume import rebuild_run, stored_state
 from isotherm.types import Batch, Params
 
 if TYPE_CHECKING:
@@ -69,18 +72,15 @@ def sample(
         posterior, sampler, data, init, batch_size=batch_size, replace=replace, chains=chains, seed=seed, name=name
     )
     plan = make_plan(steps, passes, burn_in, thin, run.batches)
-    path = None if store is None else stores.check_new(store)
+    path = None if store is None else check_new(store)
     with closing(Chains(run)) as moving:
         check_starts(run.evaluation, run.starts, run.data)
-        labels = Labels(run, plan)
         if path is None:
-            memory = MemoryRecorder(labels, moving.missing())
-            return execute(moving, plan, 0, 0.0, memory, progress)
-        with closing(stores.Folder(path, new=True)) as folder:
-            header, arrays = stores.new_header(run, plan)
-            with closing(stores.StoreRecorder(folder, labels, header, arrays, moving.missing())) as recorder:
-                recorder.checkpoint(moving.snapshot(0, 0.0))
-                return execute(moving, plan, 0, 0.0, recorder, progress)
+            return execute(moving, plan, 0, 0.0, Recorder(Labels(run, plan), moving.missing()), progress)
+        header = new_header(run, plan)
+        with locked(path, new=True), closing(StoreRecorder(path, run, header, moving.missing())) as recorder:
+            recorder.checkpoint(moving.snapshot(0, 0.0))
+            return execute(moving, plan, 0, 0.0, recorder, progress)
 
 
 def resume(
@@ -109,12 +109,10 @@ def resume(
     if sampler is not None:
         check_sampler(sampler)
     more = 0 if steps is None else arguments.integer("steps", steps, 1)
-    with closing(stores.Folder(stores.as_path(store), new=False)) as folder:
-        saved = folder.latest()
-        run = stores.rebuild_run(saved, posterior, data, sampler, init)
-        plan = saved.header.plan.extended(more)
-        carry, tail = stores.stored_state(saved, run)
-        header, arrays = saved.header.continued(plan), saved.sampler_arrays()
-        recorder = stores.StoreRecorder(folder, Labels(run, plan), header, arrays, tail)
-        with closing(recorder), closing(Chains(run, carry)) as moving:
-            return execute(moving, plan, header.step, header.seconds, recorder, progress)
+    path = as_path(store)
+    with locked(path, new=False):
+        saved = latest(path)
+        run, header = rebuild_run(saved, posterior, data, sampler, init), saved.header.continued(more)
+        carry, tail = stored_state(saved, run)
+        with closing(Chains(run, carry)) as moving, closing(StoreRecorder(path, run, header, tail)) as recorder:
+            return execute(moving, header.plan, header.step, header.seconds, recorder, progress)

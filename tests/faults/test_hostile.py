@@ -13,7 +13,7 @@ import pytest
 
 import isotherm
 from isotherm.store import checkpoint
-from isotherm.store.folder import Folder
+from isotherm.store.folder import locked
 
 DATA = np.ones((10, 1), np.float32)
 POSTERIOR = isotherm.Posterior(
@@ -176,8 +176,8 @@ def test_a_lock_that_is_a_link(store, tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (store / ".isotherm" / "lock").symlink_to(victim)
-    with pytest.raises(isotherm.StoreError, match="lock cannot be opened"):
-        Folder(store, new=True)
+    with pytest.raises(isotherm.StoreError, match="lock cannot be opened"), locked(store, new=True):
+        pass
     assert victim.read_text() == "precious"
 
 

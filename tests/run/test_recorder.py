@@ -6,7 +6,7 @@ from isotherm.run.chains import Snapshot
 from isotherm.run.labels import Labels
 from isotherm.run.loop import Carry, Moments
 from isotherm.run.plan import Plan
-from isotherm.run.recorder import MemoryRecorder, Recorder
+from isotherm.run.recorder import Recorder
 
 
 def some(draws, first=0):
@@ -16,8 +16,7 @@ def some(draws, first=0):
 
 
 def test_draws_come_back_in_the_order_in_which_they_came(make):
-    recorder = MemoryRecorder(Labels(make(), Plan(300, 60, 7)), some(0))
-    assert isinstance(recorder, Recorder)
+    recorder = Recorder(Labels(make(), Plan(300, 60, 7)), some(0))
     unbroken = np.full(3, -1, np.int32)
     for first, draws in ((0, 5), (5, 0), (5, 2)):
         recorder.add(some(draws, first), unbroken)
@@ -36,7 +35,7 @@ def test_draws_come_back_in_the_order_in_which_they_came(make):
 
 
 def test_a_run_without_draws_has_groups_without_draws(make):
-    recorder = MemoryRecorder(Labels(make(), Plan(300, 60, 7)), some(0))
+    recorder = Recorder(Labels(make(), Plan(300, 60, 7)), some(0))
     zeros = np.zeros((3, 4), np.float32)
     tree = recorder.finish(Snapshot(Carry(None, Moments(zeros, zeros, zeros), np.full(3, -1, np.int32)), 10, 0.1))
     assert tree.posterior.slope.shape == (3, 0, 3)

@@ -1,6 +1,7 @@
 """Draws on disk are those in memory, open to readers as the run goes, and safe however it ends."""
 
 import os
+import queue
 import signal
 import threading
 
@@ -9,7 +10,7 @@ import pytest
 import xarray
 
 import isotherm
-from isotherm.store.recorder import cut, join, length
+from isotherm.store.recorder import Writer, cut
 
 
 def test_stored_equals_in_memory(tmp_path, run, uninterrupted, assert_same):
@@ -106,9 +107,51 @@ def test_a_full_disk_is_one_clear_message_and_resumable(tmp_path, run, resume, u
     assert_same(resume(tmp_path / "run.zarr"), uninterrupted)
 
 
-def test_draws_are_cut_and_joined_again():
+def test_draws_are_cut():
     draws = {"position": np.arange(10.0).reshape(5, 1, 2), "friction": np.arange(5.0).reshape(5, 1)}
     parts = cut(draws, 2)
-    assert [length(part) for part in parts] == [2, 3]
-    for name, values in join(list(parts)).items():
-        np.testing.assert_array_equal(values, draws[name])
+    assert [len(part["position"]) for part in parts] == [2, 3]
+    for name, values in draws.items():
+        np.testing.assert_array_equal(np.concatenate([part[name] for part in parts]), values)
+
+
+def test_a_writer_tells_its_first_failure():
+    writer, done = Writer(), []
+    writer.put(lambda: done.append(1))
+
+    def fail():
+        raise ValueError("first")
+
+    writer.jobs.put(fail)
+    writer.jobs.put(lambda: done.append(2))
+    writer.close()
+    with pytest.raises(ValueError, match="first"):
+        writer.check()
+    assert done == [1]
+
+
+def test_jobs_are_done_in_order_and_closing_waits_for_them():
+    writer, done = Writer(), []
+    for number in range(50):
+        writer.put(lambda number=number: done.append(number))
+    writer.close()
+    assert done == list(range(50))
+    assert not writer.thread.is_alive()
+    writer.close()
+    writer.check()
+
+
+def test_who_hands_over_one_more_waits():
+    writer, begun, go_on = Writer(waiting=1), threading.Event(), threading.Event()
+
+    def slow():
+        begun.set()
+        go_on.wait()
+
+    writer.put(slow)
+    begun.wait()
+    writer.put(go_on.wait)  # the one that may wait
+    with pytest.raises(queue.Full):
+        writer.jobs.put(print, block=False)
+    go_on.set()
+    writer.close()

@@ -11,19 +11,6 @@ counts on them, with their SHA-256 in it; the metadata that readers see is writt
 """
 
 from isotherm.store.disk import StoreError
-from isotherm.store.folder import Folder, as_path, check_new, run_name
-from isotherm.store.header import new_header
-from isotherm.store.recorder import StoreRecorder
-from isotherm.store.resume import rebuild_run, stored_state
+from isotherm.store.folder import run_name
 
-__all__ = [
-    "Folder",
-    "StoreError",
-    "StoreRecorder",
-    "as_path",
-    "check_new",
-    "new_header",
-    "rebuild_run",
-    "run_name",
-    "stored_state",
-]
+__all__ = ["StoreError", "run_name"]

@@ -1,9 +1,15 @@
 """A run folder in the hands of one process: who may write there, and the last good checkpoint in it."""
 
 import errno
+import fcntl
+import json
 import os
 import re
+import socket
+import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,9 +19,9 @@ from isotherm.store import arrays, checkpoint, disk, identity
 from isotherm.store.checkpoint import damaged
 from isotherm.store.disk import StoreError
 from isotherm.store.header import Header
-from isotherm.store.lock import Lock
 
 HIDDEN = ".isotherm"  # what in the folder is not Zarr's
+LOCK_BYTES = 4096  # of a lock file that are read: ours are below 200
 SAMPLER = "sampler."  # what the names of a sampler's arrays begin with
 
 
@@ -37,67 +43,87 @@ class Checkpoint(NamedTuple):
         return {name.removeprefix(prefix): array for name, array in self.arrays.items() if name.startswith(prefix)}
 
 
-class Folder:
-    """A folder locked for this process; `close` lets go of it."""
-
-    def __init__(self, path: Path, new: bool) -> None:
-        self.path, self.slots = path, slots(path)
+@contextmanager
+def locked(path: Path, *, new: bool) -> Iterator[None]:
+    """A run folder in the hands of this process; nothing is in it yet that counts, if it is `new`."""
+    (check_free if new else check_is_run)(path)
+    with lock(path / HIDDEN / "lock"):
         if new:
             check_free(path)
-        else:
-            check_is_run(path)
-        self.lock = Lock(path / HIDDEN / "lock")
+        disk.remove_partial_files(path)
+        yield
+
+
+@contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """One writer a folder. The kernel lets go of the lock when its process ends, however it ends. The file stays, and
+    says who was last; without the kernel's lock it blocks nobody."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644), "r+")
+    except OSError as error:
+        raise StoreError(error.errno, f"{path} cannot be opened: {error.strerror}") from error
+    with file:
         try:
-            if new:
-                check_free(path)
-            disk.remove_partial_files(path)
-        except BaseException:
-            self.close()
-            raise
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise StoreError(error.errno, f"{path} cannot be locked: {error.strerror}") from error
+            in_use = f"{path.parent.parent} is in use by {holder_of(file.read(LOCK_BYTES))}"
+            raise StoreError(errno.EAGAIN, f"{in_use}; wait for it or choose another store") from None
+        file.truncate()
+        owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        file.write(json.dumps(owner) + "\n")
+        file.flush()
+        yield
 
-    def close(self) -> None:
-        self.lock.release()
 
-    def latest(self) -> Checkpoint:
-        """The newest checkpoint that is whole, with every draw it counts on; a warning if it is not the newest."""
-        if not any(slot.exists() for slot in self.slots):
-            raise StoreError(
-                errno.ENOENT,
-                f"{self.path} holds no checkpoint: the run stopped before its first, or {self.slots[0].name} was "
-                "removed; start it again with isotherm.sample(…, store=…)",
-            )
-        good, faults = [], []
-        for slot in self.slots:
-            try:
-                good.append(read_checkpoint(slot))
-            except StoreError as error:
-                if error.errno == errno.EPROTONOSUPPORT:
-                    raise
-                faults.append(str(error))
-        for each in sorted(good, key=lambda each: -each.header.serial):
-            try:
-                self.check_chunks(each)
-            except StoreError as error:
-                faults.append(str(error))
-                continue
-            if faults and not (each.header.serial == 0 and faults == [f"{self.slots[1]} is missing"]):
-                warnings.warn(
-                    f"{'; '.join(faults)}; going on from {each.path.name}, at step {each.header.step}",
-                    RuntimeWarning,
-                    stacklevel=3,
-                )
-            return each
+def holder_of(text: str) -> str:
+    """Who a lock file says holds it."""
+    try:
+        owner = json.loads(text)
+        return f"process {int(owner['pid'])} on host {str(owner['host'])[:100]} since {str(owner['since'])[:30]}"
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return "another process"
+
+
+def latest(path: Path) -> Checkpoint:
+    """The newest checkpoint that is whole, with every draw it counts on; a warning if it is not the newest."""
+    good, faults = [], []
+    first, second = slots(path)
+    if not (first.exists() or second.exists()):
         raise StoreError(
-            errno.EILSEQ, f"{self.path} cannot be resumed: {'; '.join(faults)}. Put the file back from a copy."
+            errno.ENOENT,
+            f"{path} holds no checkpoint: the run stopped before its first, or {first.name} was removed; start it "
+            "again with isotherm.sample(…, store=…)",
         )
+    for slot in (first, second):
+        try:
+            good.append(read_checkpoint(slot))
+        except StoreError as error:
+            if error.errno == errno.EPROTONOSUPPORT:
+                raise
+            faults.append(str(error))
+    for each in sorted(good, key=lambda each: -each.header.serial):
+        try:
+            check_chunks(each)
+        except StoreError as error:
+            faults.append(str(error))
+            continue
+        if faults and not (each.header.serial == 0 and faults == [f"{second} is missing"]):
+            said = f"{'; '.join(faults)}; going on from {each.path.name}, at step {each.header.step}"
+            warnings.warn(said, RuntimeWarning, stacklevel=3)
+        return each
+    raise StoreError(errno.EILSEQ, f"{path} cannot be resumed: {'; '.join(faults)}. Put the file back from a copy.")
 
-    def check_chunks(self, saved: Checkpoint) -> None:
-        """Every chunk of draws that a checkpoint counts on is there, byte for byte."""
-        for name, expected in saved.header.digests.items():
-            if not all(map(arrays.is_name, name.split("/"))):
-                raise damaged(saved.path, f"it names the file {name[:100]!r}")
-            if disk.digest(self.path / name) != expected:
-                raise damaged(self.path / name, "its checksum is wrong")
+
+def check_chunks(saved: Checkpoint) -> None:
+    """Every chunk of draws that a checkpoint counts on is there, byte for byte."""
+    for name, expected in saved.header.digests.items():
+        if not all(map(arrays.is_name, name.split("/"))):
+            raise damaged(saved.path, f"it names the file {name[:100]!r}")
+        if disk.digest(saved.store / name) != expected:
+            raise damaged(saved.store / name, "its checksum is wrong")
 
 
 def slots(path: Path) -> list[Path]:

@@ -2,9 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import Any, get_origin
 
 from isotherm.batches import Batches
 from isotherm.run.plan import Plan
@@ -15,26 +13,6 @@ from isotherm.types import Json
 
 CHUNK_BYTES = 2**22  # about the size of a chunk of positions
 CHUNK_DRAWS = 10_000  # and the most draws in one
-
-# What the JSON must hold: a type, a list of one kind, or an object with at least these entries. Integers are ≥ 0.
-SHAPE: Json = {
-    "serial": int,
-    "step": int,
-    "draws": int,
-    "chunk": int,
-    "seconds": float,
-    "chains": int,
-    "seed": int,
-    "plan": {"steps": int, "burn_in": int, "thin": int},
-    "batches": {"population": int, "size": int, "replace": bool},
-    "sampler": {"name": str, "settings": dict},
-    "layout": {"leaves": [{"name": str, "shape": [int], "dtype": str}]},
-    "data": [{"name": str, "shape": [int], "dtype": str, "sha256": str}],
-    "model": {"log_likelihood": [[float]], "log_prior": [float]},
-    "numerics": dict,
-    "versions": dict,
-    "digests": dict,
-}
 
 
 @dataclass(frozen=True)
@@ -59,9 +37,9 @@ class Header:
     draws: int = 0
     digests: dict[str, str] = dataclasses.field(default_factory=dict)  # SHA-256 of each whole chunk, by file
 
-    def continued(self, plan: Plan) -> "Header":
-        """The same run with a longer plan, by the versions that are installed now."""
-        return dataclasses.replace(self, plan=plan, versions=identity.versions())
+    def continued(self, more: int) -> "Header":
+        """The same run with so many more steps, by the versions that are installed now."""
+        return dataclasses.replace(self, plan=self.plan.extended(more), versions=identity.versions())
 
     def to_json(self) -> Json:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -74,19 +52,30 @@ class Header:
             raise ValueError(fault)
         if not (content["chunk"] and content["plan"]["thin"] and content["batches"]["size"]):
             raise ValueError("a size in it is zero")
-        known = {field.name: content[field.name] for field in dataclasses.fields(cls) if field.name in content}
-        plan, batches = (dict(content[name]) for name in ("plan", "batches"))
-        known["plan"] = Plan(plan["steps"], plan["burn_in"], plan["thin"])
-        known["batches"] = Batches(batches["population"], batches["size"], batches["replace"])
-        known["name"] = content["name"] if isinstance(content.get("name"), str) else None
-        return cls(**known)
+        known = {name: content[name] for name in SHAPE}
+        known["plan"] = Plan(*(content["plan"][name] for name in SHAPE["plan"]))
+        known["batches"] = Batches(*(content["batches"][name] for name in SHAPE["batches"]))
+        return cls(**known, name=content["name"] if isinstance(content.get("name"), str) else None)
 
 
-def new_header(run: Run, plan: Plan) -> tuple[Header, dict[str, np.ndarray]]:
-    """The header of a run that begins, and its sampler's arrays by field."""
-    sampler, arrays = settings.encode(run.sampler, plan.steps)
-    header = Header(
-        sampler=sampler,
+# What the JSON must hold: a type, a list of one kind, or an object with at least these entries. Integers are ≥ 0.
+# Of most fields the annotation says it; `name` may be missing.
+SHAPE: Json = {
+    field.name: get_origin(field.type) or field.type for field in dataclasses.fields(Header) if field.name != "name"
+} | {
+    "plan": Plan.__annotations__,
+    "batches": Batches.__annotations__,
+    "sampler": {"name": str, "settings": dict},
+    "layout": {"leaves": [{"name": str, "shape": [int], "dtype": str}]},
+    "data": [{"name": str, "shape": [int], "dtype": str, "sha256": str}],
+    "model": {"log_likelihood": [[float]], "log_prior": [float]},
+}
+
+
+def new_header(run: Run, plan: Plan) -> Header:
+    """The header of a run that begins."""
+    return Header(
+        sampler=settings.encode(run.sampler, plan.steps)[0],
         batches=run.batches,
         plan=plan,
         chains=run.chains,
@@ -99,7 +88,6 @@ def new_header(run: Run, plan: Plan) -> tuple[Header, dict[str, np.ndarray]]:
         versions=identity.versions(),
         chunk=int(max(1, min(CHUNK_DRAWS, CHUNK_BYTES // run.starts.nbytes))),
     )
-    return header, arrays
 
 
 def unlike(value: Any, shape: Any, where: str) -> str | None:

@@ -4,9 +4,12 @@ A thread writes them, so that the loop does not wait for the disk, and the run t
 """
 
 import dataclasses
+import queue
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
@@ -14,11 +17,13 @@ import numpy as np
 
 from isotherm.run.chains import Snapshot
 from isotherm.run.labels import Labels
+from isotherm.run.problem import Run
+from isotherm.run.recorder import Recorder
+from isotherm.samplers import settings
 from isotherm.store import arrays, checkpoint
 from isotherm.store.disk import StoreError
-from isotherm.store.folder import SAMPLER, Folder
+from isotherm.store.folder import SAMPLER, slots
 from isotherm.store.header import Header
-from isotherm.store.writer import Writer
 from isotherm.types import Draws
 
 if TYPE_CHECKING:
@@ -28,54 +33,41 @@ CHECKPOINT_SECONDS = 10.0  # between checkpoints, or longer, so that
 CHECKPOINT_SHARE = 0.02  # is the most of a run's time that it waits for handing them to the thread
 
 
-class StoreRecorder:
+class StoreRecorder(Recorder):
     """Draws go to disk in chunks, state in checkpoints, in the order in which they are handed over.
 
-    Args:
-        folder: where.
-        labels: turns draws into labelled results.
-        header: the run, and where it stands.
-        sampler_arrays: the sampler's arrays, repeated in every checkpoint.
-        tail: the draws that are in no chunk yet; their names and shapes, if there are none.
+    `header` says what the run is and where it stands; `tail` are the draws that are in no chunk yet.
     """
 
     keeps_state = True
 
-    def __init__(
-        self, folder: Folder, labels: Labels, header: Header, sampler_arrays: dict[str, np.ndarray], tail: Draws
-    ) -> None:
-        self.folder, self.labels, self.header = folder, labels, header
-        self.sampler_arrays = {SAMPLER + name: array for name, array in sampler_arrays.items()}
-        self.chunk, self.whole_chunks = header.chunk, header.draws // header.chunk
-        self.serial, self.tail = header.serial + 1, [tail]
-        self.digests = dict(header.digests)
+    def __init__(self, path: Path, run: Run, header: Header, tail: Draws) -> None:
+        super().__init__(Labels(run, header.plan), tail)
+        self.path, self.header, self.digests = path, header, dict(header.digests)
+        self.sampler_arrays = {SAMPLER + name: array for name, array in settings.encode(run.sampler, 0)[1].items()}
+        self.chunk, self.whole_chunks, self.serial = header.chunk, header.draws // header.chunk, header.serial + 1
         self.safe_step = None if header.serial < 0 else header.step
         self.last, self.cost = time.monotonic(), 0.0
         self.writer = Writer()
 
     @property
     def count(self) -> int:
-        return self.whole_chunks * self.chunk + sum(map(length, self.tail))
+        return self.whole_chunks * self.chunk + super().count
 
     def add(self, draws: Draws, first_bad_step: np.ndarray) -> None:
         """Whole chunks go to disk."""
-        self.tail.append(draws)
-        if sum(map(length, self.tail)) >= self.chunk:
-            rest = join(self.tail)
-            while length(rest) >= self.chunk:
-                block, rest = cut(rest, self.chunk)
-                self.put(partial(self.write_chunk, block, self.whole_chunks, first_bad_step))
-                self.whole_chunks += 1
-            self.tail = [rest]
+        super().add(draws, first_bad_step)
+        while super().count >= self.chunk:
+            block, rest = cut(self.joined(), self.chunk)
+            self.put(self.write_chunk, block, self.whole_chunks, first_bad_step)
+            self.parts, self.whole_chunks = [rest], self.whole_chunks + 1
 
     def wants_checkpoint(self) -> bool:
         return time.monotonic() - self.last >= max(CHECKPOINT_SECONDS, self.cost / CHECKPOINT_SHARE)
 
     def checkpoint(self, snapshot: Snapshot) -> None:
         began = time.monotonic()
-        tail = join(self.tail)
-        self.tail = [tail]
-        self.put(partial(self.write_checkpoint, snapshot, tail, self.whole_chunks, self.serial))
+        self.put(self.write_checkpoint, snapshot, self.joined(), self.whole_chunks, self.serial)
         self.serial += 1
         self.last = time.monotonic()
         self.cost = self.last - began
@@ -85,58 +77,79 @@ class StoreRecorder:
         self.checkpoint(snapshot)
         self.close()
         self.writer.check()
-        return arrays.open_results(self.folder.path)
+        return arrays.open_results(self.path)
 
     def close(self) -> None:
         self.writer.close()
 
-    def put(self, job: Callable[[], None]) -> None:
-        self.writer.put(partial(self.guarded, job))
+    def put(self, write: Callable[..., None], *what: object) -> None:
+        self.writer.put(partial(self.guarded, write, *what))
 
-    def guarded(self, job: Callable[[], None]) -> None:
+    def guarded(self, write: Callable[..., None], *what: object) -> None:
         try:
-            job()
+            write(*what)
         except StoreError as error:
-            path = str(self.folder.path)
-            none = self.safe_step is None
-            kept = "no checkpoint was written" if none else f"the run is safe up to step {self.safe_step}"
-            raise StoreError(
-                error.errno, f"{error}; {kept}: put that right, then go on with isotherm.resume({path!r}, …)"
-            ) from error
+            safe = f"the run is safe up to step {self.safe_step}"
+            kept = "no checkpoint was written" if self.safe_step is None else safe
+            go_on = f"go on with isotherm.resume({str(self.path)!r}, …)"
+            raise StoreError(error.errno, f"{error}; {kept}: put that right, then {go_on}") from error
 
     def write_chunk(self, block: Draws, number: int, first_bad_step: np.ndarray) -> None:
         tree = self.labels.draws(block, number * self.chunk, first_bad_step)
-        self.digests |= arrays.write_chunk(self.folder.path, tree, number, self.chunk)
+        self.digests |= arrays.write_chunk(self.path, tree, number, self.chunk)
 
     def write_checkpoint(self, snapshot: Snapshot, tail: Draws, whole_chunks: int, serial: int) -> None:
         first = whole_chunks * self.chunk
+        draws = first + len(tail["position"])
         header = dataclasses.replace(
-            self.header,
-            serial=serial,
-            step=snapshot.step,
-            seconds=snapshot.seconds,
-            draws=first + length(tail),
-            digests=self.digests,
+            self.header, serial=serial, step=snapshot.step, seconds=snapshot.seconds, draws=draws, digests=self.digests
         )
         carry = {"carry." + name: leaf for name, leaf in named_arrays(snapshot.carry)}
         content = {**self.sampler_arrays, **carry, **{"tail." + name: values for name, values in tail.items()}}
-        checkpoint.write(self.folder.slots[serial % 2], header.to_json(), content)
+        checkpoint.write(slots(self.path)[serial % 2], header.to_json(), content)
         self.safe_step = snapshot.step
-        arrays.write_rest(self.folder.path, self.labels.tree(tail, first, snapshot), whole_chunks, self.chunk)
+        arrays.write_rest(self.path, self.labels.tree(tail, first, snapshot), whole_chunks, self.chunk)
+
+
+class Writer:
+    """A thread that does one job after the other, and whose first failure is told to whoever hands it the next.
+
+    At most `waiting` jobs wait; handing over one more waits too, so that a slow disk costs time, not memory.
+    """
+
+    def __init__(self, waiting: int = 2) -> None:
+        self.jobs: queue.Queue[Callable[[], None] | None] = queue.Queue(waiting)
+        self.failure: BaseException | None = None
+        self.thread = threading.Thread(target=self.work, name="isotherm-store", daemon=True)
+        self.thread.start()
+
+    def work(self) -> None:
+        while (job := self.jobs.get()) is not None:
+            if self.failure is None:
+                try:
+                    job()
+                except BaseException as error:
+                    self.failure = error
+
+    def put(self, job: Callable[[], None]) -> None:
+        self.jobs.put(job)
+        self.check()
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def close(self) -> None:
+        """Wait for what was handed over."""
+        if self.thread.is_alive():
+            self.jobs.put(None)
+            self.thread.join()
 
 
 def named_arrays(tree: object) -> list[tuple[str, np.ndarray]]:
     """The arrays of a tree by the path to them."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in leaves]
-
-
-def length(draws: Draws) -> int:
-    return len(draws["position"])
-
-
-def join(parts: list[Draws]) -> Draws:
-    return parts[0] if len(parts) == 1 else {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def cut(draws: Draws, at: int) -> tuple[Draws, Draws]:
