@@ -22,7 +22,7 @@ REPEATS = 21
 
 def ours(matvec: Any, t: Any, v: Any, rank: int) -> Any:
     norm, space = expm.krylov(matvec, v, rank)
-    return norm * (decay(t * space.alphas, t * space.betas).end @ space.basis)
+    return norm * (decay(t * space.alphas, t * space.betas)[0] @ space.basis)
 
 
 def matfrees(matvec: Any, t: Any, v: Any, rank: int) -> Any:

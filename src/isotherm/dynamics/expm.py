@@ -9,16 +9,18 @@ Each takes (covariance, t, v, rank) and returns exp(−tS)v and the estimated er
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from isotherm.dynamics.tridiagonal import decay
-from isotherm.types import Matrix, Number, Scalar, Vector
+from isotherm.posterior import Covariance
+from isotherm.types import Number, Scalar, Vector
 
 Matvec = Callable[[Vector], Vector]
+Bound = tuple[Scalar, Scalar, Scalar]  # Π tβ_j/k!, det(I + tT/m) and the determinant before it
 
 # A space that is chosen by tolerance: the error allowed, as a fraction of what S's own sampling error does, and the
 # largest size.
@@ -26,17 +28,6 @@ FRACTION, MOST = 0.1, 8
 
 # The largest number of scaled Taylor stages; beyond it (‖tS‖ of about 1e4) the answer is NaN rather than a hang.
 STAGES = 1000
-
-
-@runtime_checkable
-class Operator(Protocol):
-    """A symmetric positive semi-definite S, as much of it as is asked for."""
-
-    @property
-    def sampling_error(self) -> float: ...
-    def matvec(self, v: Vector) -> Vector: ...
-    def trace(self) -> Scalar: ...
-    def dense(self) -> Matrix: ...
 
 
 class Krylov(NamedTuple):
@@ -82,11 +73,6 @@ class Krylov(NamedTuple):
         basis = basis if full else put(basis, j + 1, following)
         return Krylov(basis, put(self.alphas, j, alpha), put(self.betas, j, self.residual), beta, scale, j + 1)
 
-    def ritz(self) -> Float[Array, " k"]:
-        """T's eigenvalues, ascending."""
-        off = self.betas[1:]
-        return jnp.linalg.eigvalsh(jnp.diag(self.alphas) + jnp.diag(off, 1) + jnp.diag(off, -1))
-
     def closed(self) -> "Krylov":
         """With the last vector, but without the product that would give its α and the β after it.
 
@@ -115,78 +101,66 @@ def krylov(matvec: Matvec, v: Vector, rank: int) -> tuple[Scalar, Krylov]:
     return norm, space._replace(size=last).grown(matvec)
 
 
-class Bound(NamedTuple):
-    """What exp(−tS)v can lack in a Krylov space of k dimensions: Π tβ_j / (k! det(I + tT/m)) of ‖v‖, for any m > k.
-
-    The error is at most β_k t |e_kᵀ φ(tT) e_1| (Saad's estimate, a bound where S ≥ 0). That entry is Π tβ_j times the
-    divided difference of φ at T's eigenvalues x_i, which is the mean of e^(−Σλx) over a simplex, over k!; the λ are
-    exponential variables divided by their sum, and Jensen's inequality gives at most Π 1/(1 + x_i/m).
-    """
-
-    product: Scalar
-    determinant: Scalar
-    before: Scalar
-
-    def tightened(self, space: Krylov, t: Number, m: int) -> "Bound":
-        """The bound once the space has grown; its determinant by the recurrence of a tridiagonal one."""
-        alpha, beta = space.alphas[space.size - 1], space.betas[space.size - 1]
-        determinant = (1 + t * alpha / m) * self.determinant - (t * beta / m) ** 2 * self.before
-        k = jnp.asarray(space.size, self.product.dtype)
-        return Bound(self.product * t * space.residual / k, determinant, self.determinant)
-
-    def exceeds(self, tolerance: Scalar) -> Any:
-        return self.product > tolerance * self.determinant
-
-
 def sufficient(matvec: Matvec, t: Number, v: Vector, tolerance: float, most: int) -> tuple[Scalar, Krylov]:
     """‖v‖ and the smallest space, closed, of at most `most` < d dimensions in which exp(−tS)v is right to `tolerance`
     of its change, as far as can be told with a guessed β. The guess is trusted from two products on: one alone has
-    hardly met the largest eigenvalues.
+    hardly met the largest eigenvalues. The change is taken as min(1, t‖Sv‖/‖v‖) ‖v‖.
 
-    The change is taken as min(1, t‖Sv‖/‖v‖) ‖v‖.
+    What exp(−tS)v lacks in a space of k dimensions is at most Π tβ_j / (k! det(I + tT/m)) of ‖v‖, for any m > k: the
+    error is at most β_k t |e_kᵀ φ(tT) e_1| (Saad's estimate, a bound where S ≥ 0). That entry is Π tβ_j times the
+    divided difference of φ at T's eigenvalues x_i, which is the mean of e^(−Σλx) over a simplex, over k!; the λ are
+    exponential variables divided by their sum, and Jensen's inequality gives at most Π 1/(1 + x_i/m).
     """
     norm, space = Krylov.seed(v, most)
-    one, zero = jnp.ones((), v.dtype), jnp.zeros((), v.dtype)
+    one, zero, m = jnp.ones((), v.dtype), jnp.zeros((), v.dtype), most + 1
+
+    def tightened(bound: Bound, space: Krylov) -> Bound:
+        """The bound once the space has grown; its determinant by the recurrence of a tridiagonal one."""
+        product, determinant, before = bound
+        alpha, beta = space.alphas[space.size - 1], space.betas[space.size - 1]
+        following = (1 + t * alpha / m) * determinant - (t * beta / m) ** 2 * before
+        return product * t * space.residual / jnp.asarray(space.size, v.dtype), following, determinant
 
     def more(loop: tuple[Krylov, Bound]) -> tuple[Krylov, Bound]:
-        space, bound = loop
-        space = space.grown(matvec)
-        return space, bound.tightened(space, t, most + 1)
+        space = loop[0].grown(matvec)
+        return space, tightened(loop[1], space)
 
     def lacking(loop: tuple[Krylov, Bound]) -> Any:
         space, bound = loop
         change = t * jnp.sqrt(space.alphas[0] ** 2 + space.betas[1] ** 2)
-        short = bound.tightened(space.closed(), t, most + 1).exceeds(tolerance * jnp.minimum(1, change))
+        product, determinant, _ = tightened(bound, space.closed())
+        short = product > tolerance * jnp.minimum(1, change) * determinant
         return (space.size < 2) | ((space.size < most - 1) & short)
 
     space = space._replace(size=jnp.zeros((), jnp.int32))
-    return norm, jax.lax.while_loop(lacking, more, (space, Bound(one, one, zero)))[0].closed()
+    return norm, jax.lax.while_loop(lacking, more, (space, (one, one, zero)))[0].closed()
 
 
-def lanczos(covariance: Operator, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
+def lanczos(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
     """Our own rather than matfree's, because matfree 0.6.3 returns NaN in float32 where v = 0, where S = 0 and where S
     has rank 1 and ‖tS‖ = 1e8, and takes 1.14 times as long at rank 6, 1.12 times at rank 8 (benchmarks/lanczos.py)."""
     if rank is None and v.size > MOST:
         norm, space = sufficient(covariance.matvec, t, v, FRACTION * covariance.sampling_error, MOST)
     else:
         norm, space = krylov(covariance.matvec, v, MOST if rank is None else rank)
-    exponential = decay(t * space.alphas, t * space.betas)
+    exponential, average = decay(t * space.alphas, t * space.betas)
     # Saad's estimate: the first term of the error, β_k t |e_kᵀ φ(tT) e_1|.
-    return norm * (exponential.end @ space.basis), space.residual * t * jnp.abs(exponential.average[space.size - 1])
+    return norm * (exponential @ space.basis), space.residual * t * jnp.abs(average[space.size - 1])
 
 
-def dense(covariance: Operator, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
+def dense(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
     values, vectors = jnp.linalg.eigh(covariance.dense())
     decay = jnp.exp(-t * jnp.maximum(values, 0))
     return vectors @ (decay * (vectors.T @ v)), jnp.zeros((), v.dtype)
 
 
-def taylor(covariance: Operator, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
+def taylor(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
     shift = covariance.trace() / v.size
     # For symmetric matrices every α_p of Al-Mohy & Higham is the 2-norm. In practice the extreme Ritz values, moved
     # out by the residual, bound the spectrum (Zhou & Li 2011).
     space = krylov(covariance.matvec, v, 16)[1]
-    ritz = space.ritz()
+    beside = space.betas[1:]
+    ritz = jnp.linalg.eigvalsh(jnp.diag(space.alphas) + jnp.diag(beside, 1) + jnp.diag(beside, -1))
     top, bottom = ritz[-1] + space.residual, jnp.maximum(ritz[0] - space.residual, 0)
     norm = jnp.abs(t) * jnp.maximum(top - shift, shift - bottom)
     degrees, thetas = (jnp.asarray(column, v.dtype) for column in THETA[jnp.finfo(v.dtype).bits])
@@ -223,8 +197,5 @@ THETA = {
     64: (_DEGREES, (0.002400, 0.1441, 0.6410, 1.438, 2.428, 3.539, 4.728, 5.968, 7.245, 8.546, 9.867)),
 }
 
-ACTIONS: dict[str, Callable[[Operator, Number, Vector, int | None], tuple[Vector, Scalar]]] = {
-    "lanczos": lanczos,
-    "taylor": taylor,
-    "dense": dense,
-}
+Action = Callable[[Covariance, Number, Vector, int | None], tuple[Vector, Scalar]]
+ACTIONS: dict[str, Action] = {"lanczos": lanczos, "taylor": taylor, "dense": dense}

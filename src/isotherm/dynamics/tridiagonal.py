@@ -8,8 +8,6 @@ for all x ≥ 0 at once, each pole adding a factor 3.9 of accuracy, and the reso
 continued fraction. LAPACK's eigenvectors, which would do as well, are a call out of the compiled loop.
 """
 
-from typing import NamedTuple
-
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
@@ -17,15 +15,8 @@ from jaxtyping import Array, Complex, Float
 POLES = {32: 14, 64: 26}  # as many as the precision is worth: rounding grows by 1.2 with each
 
 
-class Decay(NamedTuple):
-    """exp(−T)e₁ and φ(T)e₁."""
-
-    end: Float[Array, " k"]
-    average: Float[Array, " k"]
-
-
-def decay(diagonal: Float[Array, " k"], beside: Float[Array, " k"]) -> Decay:
-    """Of the T with this diagonal and, left of its i-th entry, beside[i]; beside[0] is not looked at.
+def decay(diagonal: Float[Array, " k"], beside: Float[Array, " k"]) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
+    """exp(−T)e₁ and φ(T)e₁ of the T with this diagonal and, left of its i-th entry, beside[i]; beside[0] is not used.
 
     The first is no longer than e₁, whatever rounding has made of T.
     """
@@ -37,7 +28,7 @@ def decay(diagonal: Float[Array, " k"], beside: Float[Array, " k"]) -> Decay:
     below, above = jnp.append(beside[1:] * average[1:], 0), jnp.append(0, beside[1:] * average[:-1])
     change = diagonal * average + below.astype(end.dtype) + above.astype(end.dtype)
     end = jnp.where(diagonal.sum() < 1, np.eye(1, end.size, dtype=end.dtype)[0] - change, end)
-    return Decay(end / jnp.maximum(1, jnp.sqrt(end @ end)), average)
+    return end / jnp.maximum(1, jnp.sqrt(end @ end)), average
 
 
 def _first_column(
