@@ -25,15 +25,13 @@ def number(name: str, value: Any) -> float:
 
 
 def positive(name: str, value: Any) -> float:
-    result = number(name, value)
-    if result <= 0:
+    if (result := number(name, value)) <= 0:
         raise ValueError(f"{name} must be positive, got {value!r}")
     return result
 
 
 def non_negative(name: str, value: Any) -> float:
-    result = number(name, value)
-    if result < 0:
+    if (result := number(name, value)) < 0:
         raise ValueError(f"{name} must not be negative, got {value!r}; zero is allowed")
     return result
 

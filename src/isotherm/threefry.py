@@ -5,6 +5,7 @@ are a single one, several times as fast (benchmarks/threefry.py prints by how mu
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -54,22 +55,27 @@ def _split(key: Words, shape: tuple[int, ...]) -> Words:
 
 
 def _random_bits(key: Words, width: int, shape: tuple[int, ...]) -> Array:
-    """Made in two halves: a loop is where XLA keeps its results. Otherwise it would repeat the rounds wherever a number
-    is used, and the gather of a batch uses the index of a row once for each of its columns."""
     size = math.prod(shape)
     if size >= 2**32:
         raise ValueError(f"at most {2**32 - 1} random numbers a call, got shape {shape}")
 
-    half = (size + 1) // 2
-
-    def words(begin: Words) -> Array:
-        high, low = _block(key, begin + jax.lax.iota(jnp.uint32, half))
+    def words(counters: Words) -> Array:
+        high, low = _block(key, counters)
         if width == 64:
             return (high.astype(jnp.uint64) << jnp.uint64(32)) | low.astype(jnp.uint64)
         return (high ^ low).astype(f"uint{width}")
 
-    halves = jax.lax.map(words, jnp.array([0, half], jnp.uint32))
-    return halves.reshape(2 * half)[:size].reshape(shape)
+    return _in_halves(words, size).reshape(shape)
+
+
+def _in_halves(numbers: Callable[[Words], Array], size: int) -> Array:
+    """`numbers` of the counters 0 … size − 1, made in two halves: a loop is where XLA keeps its results. Otherwise it
+    would repeat the rounds wherever a number is used, and the gather of a batch uses the index of a row once for each
+    of its columns."""
+    half = (size + 1) // 2
+    begins = jnp.array([0, half], jnp.uint32)
+    halves = jax.lax.map(lambda begin: numbers(begin + jax.lax.iota(jnp.uint32, half)), begins)
+    return halves.reshape(2 * half)[:size]
 
 
 def integers_below(key: RandomKey, count: int, bound: int) -> Int32[Array, " n"]:
@@ -77,17 +83,12 @@ def integers_below(key: RandomKey, count: int, bound: int) -> Int32[Array, " n"]
     which take longer than all the rest: XLA divides one number after the other."""
     high_key, low_key = (jax.random.key_data(half) for half in jax.random.split(key))
     factor = ((2**16 % bound) ** 2 % 2**32) % bound  # 0 from 2¹⁶ on: the higher bits then do not matter
-    half = (count + 1) // 2
 
-    def below(begin: Words) -> Words:
-        high, low = (
-            _remainder(jnp.bitwise_xor(*_block(words, begin + jax.lax.iota(jnp.uint32, half))), bound)
-            for words in (high_key, low_key)
-        )
+    def below(counters: Words) -> Words:
+        high, low = (_remainder(jnp.bitwise_xor(*_block(key, counters)), bound) for key in (high_key, low_key))
         return _remainder(high * jnp.uint32(factor) + low, bound) if factor else low
 
-    halves = jax.lax.map(below, jnp.array([0, half], jnp.uint32))  # a loop, for the reason that _random_bits has
-    return halves.reshape(2 * half)[:count].astype(jnp.int32)
+    return _in_halves(below, count).astype(jnp.int32)
 
 
 def _remainder(x: Words, bound: int) -> Words:

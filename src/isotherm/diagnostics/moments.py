@@ -13,10 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 def variance_ratio(hessian: ArrayLike, covariance: ArrayLike, reference_covariance: ArrayLike) -> float:
     """tr(H C)/tr(H C_ref): 1 when the spread is right, above 1 when the sampler is too hot."""
     h = _square("hessian", hessian)
-    c, c_ref = (
-        _square(name, value, h.shape[0])
-        for name, value in (("covariance", covariance), ("reference_covariance", reference_covariance))
-    )
+    c = _square("covariance", covariance, h.shape[0])
+    c_ref = _square("reference_covariance", reference_covariance, h.shape[0])
     scale = np.sum(h * c_ref)
     if scale <= 0:
         raise ValueError(f"tr(hessian · reference_covariance) must be positive, got {scale:.3g}")

@@ -16,17 +16,13 @@ from isotherm.types import Json
 NAMES = tuple(name for name in samplers.__all__ if name.islower())  # of the builders
 
 
-def name(sampler: Sampler[Any]) -> str:
-    return type(sampler).__name__.lower()
-
-
 def fields(sampler: Sampler[Any]) -> Json:
     return {field.name: getattr(sampler, field.name) for field in dataclasses.fields(sampler)}  # type: ignore[arg-type]
 
 
 def attributes(sampler: Sampler[Any]) -> Json:
     """Name and settings as attributes that any file format can hold, in the words of the builder's signature."""
-    plain: Json = {"sampler": name(sampler)}
+    plain: Json = {"sampler": type(sampler).__name__.lower()}
     for field, value in fields(sampler).items():
         if value is None:
             value = 1.0 if field == "mass" else "auto"
@@ -52,7 +48,7 @@ def encode(sampler: Sampler[Any], steps: int) -> tuple[Json, dict[str, np.ndarra
             plain[field] = {"function": [[step, float(value(jnp.asarray(step, jnp.int32)))] for step in at]}
         else:
             plain[field] = value
-    return {"name": name(sampler), "settings": plain}, arrays
+    return {"name": type(sampler).__name__.lower(), "settings": plain}, arrays
 
 
 def decode(stored: Json, arrays: dict[str, np.ndarray]) -> Any:

@@ -36,12 +36,7 @@ class SGHMC(Thermostat):
 
 
 def sghmc(
-    step_size: Any,
-    friction: float = 1.0,
-    *,
-    temperature: float = 1.0,
-    mass: Any = None,
-    noise_estimate: float = 0.0,
+    step_size: Any, friction: float = 1.0, *, temperature: float = 1.0, mass: Any = None, noise_estimate: float = 0.0
 ) -> SGHMC:
     """Stochastic-gradient Hamiltonian Monte Carlo.
 
