@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,7 +27,8 @@ from isotherm.version import __version__
 
 MAGIC = "isotherm-checkpoint 2"
 OLDER = b"isotherm-checkpoint 1 "  # of isotherm 0.1.0
-FIRST_LINE = len(MAGIC) + 1 + 64 + 1 + 12 + 1
+FIRST_LINE = re.compile(f"{MAGIC} ([0-9a-f]{{64}}) ([0-9]{{12}})\n".encode())
+LINE_BYTES = len(MAGIC) + 1 + 64 + 1 + 12 + 1
 FLOATING = ("float16", "bfloat16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = {name: jnp.dtype(name) for name in ("bool", *INTEGERS, *FLOATING)}
@@ -51,44 +53,38 @@ def write(path: Path, header: Json, arrays: dict[str, np.ndarray]) -> None:
 def read(path: Path) -> tuple[Json, dict[str, np.ndarray]]:
     """Header and arrays of a checkpoint whose every byte is as it was written; `StoreError` otherwise."""
     with disk.open_plain(path) as file:
-        first = read_first_line(path, file)
-        content = np.memmap(file, np.uint8, "r")
-    size, expected = header_size(path, first), first[len(MAGIC) + 1 : len(MAGIC) + 65].decode("ascii", "replace")
-    if size > content.size - FIRST_LINE:
-        raise damaged(path, "it is cut short")
-    if hashlib.sha256(content[FIRST_LINE:].data).hexdigest() != expected:
+        size, expected = read_first_line(path, file)
+        content = np.memmap(file, np.uint8, "r")[LINE_BYTES:]
+    if hashlib.sha256(content.data).hexdigest() != expected:
         raise damaged(path, "its checksum is wrong")
-    header = parsed(path, content[FIRST_LINE : FIRST_LINE + size].tobytes())
-    return header, sliced(path, header.pop("arrays", None), content[FIRST_LINE + size :])
+    header = parsed(path, content[:size].tobytes())
+    return header, sliced(path, header.pop("arrays", None), content[size:])
 
 
 def read_header(path: Path) -> Json:
     """The header alone, taken at its word: enough to say what a run is called."""
     with disk.open_plain(path) as file:
-        size = header_size(path, read_first_line(path, file))
-        if size > os.fstat(file.fileno()).st_size:
-            raise damaged(path, "it is cut short")
-        return parsed(path, file.read(size))
+        return parsed(path, file.read(read_first_line(path, file)[0]))
 
 
-def read_first_line(path: Path, file: BinaryIO) -> bytes:
-    first = file.read(FIRST_LINE)
+def read_first_line(path: Path, file: BinaryIO) -> tuple[int, str]:
+    """The length of the header, which the file is long enough for, and the checksum of all after this line."""
+    first = file.read(LINE_BYTES)
     if first.startswith(OLDER):
         raise StoreError(
             errno.EPROTONOSUPPORT,
             f"{path} was written by isotherm 0.1.0, and this is {__version__}, which cannot go on with such runs; "
             "their draws can still be read with xarray.open_datatree: go on with isotherm 0.1.0, or start again",
         )
-    if len(first) < FIRST_LINE:
+    if len(first) < LINE_BYTES:
         raise damaged(path, "it is cut short")
-    return first
-
-
-def header_size(path: Path, first: bytes) -> int:
-    length = first[-13:-1]
-    if not first.startswith(MAGIC.encode() + b" ") or first[-1:] != b"\n" or not length.isdigit():
+    found = FIRST_LINE.fullmatch(first)
+    if found is None:
         raise damaged(path, "it does not begin as a checkpoint of this version does")
-    return int(length)
+    checksum, size = found[1].decode(), int(found[2])
+    if size > os.fstat(file.fileno()).st_size - LINE_BYTES:
+        raise damaged(path, "it is cut short")
+    return size, checksum
 
 
 def parsed(path: Path, text: bytes) -> Json:
@@ -106,24 +102,20 @@ def sliced(path: Path, described: Any, payload: np.ndarray) -> dict[str, np.ndar
     arrays: dict[str, np.ndarray] = {}
     offset = 0
     for entry in described if isinstance(described, list) else [None]:
-        name, dtype, shape = entry_of(path, entry)
-        end = offset + math.prod(shape) * dtype.itemsize
+        match entry:
+            case {"name": str(name), "dtype": str(dtype), "shape": list(shape), **rest} if (
+                not rest and dtype in DTYPES and len(shape) <= 32 and all(type(n) is int and n >= 0 for n in shape)
+            ):
+                end = offset + math.prod(shape) * DTYPES[dtype].itemsize
+            case _:
+                raise damaged(path, f"it describes an array as {str(entry)[:100]}")
         if end > payload.size:
-            raise damaged(path, f"it is too short for {name} of shape {shape}")
-        arrays[name] = payload[offset:end].view(dtype).reshape(shape)
+            raise damaged(path, f"it is too short for {name} of shape {tuple(shape)}")
+        arrays[name] = payload[offset:end].view(DTYPES[dtype]).reshape(shape)
         offset = end
     if offset != payload.size:
         raise damaged(path, f"it is {payload.size - offset} bytes longer than its arrays")
     return arrays
-
-
-def entry_of(path: Path, entry: Any) -> tuple[str, np.dtype, tuple[int, ...]]:
-    match entry:
-        case {"name": str(name), "dtype": str(dtype), "shape": list(shape), **rest} if (
-            not rest and dtype in DTYPES and len(shape) <= 32 and all(type(n) is int and n >= 0 for n in shape)
-        ):
-            return name, DTYPES[dtype], tuple(shape)
-    raise damaged(path, f"it describes an array as {str(entry)[:100]}")
 
 
 def damaged(path: Path, why: str) -> StoreError:

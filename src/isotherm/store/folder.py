@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import json
+import math
 import os
 import re
 import socket
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isotherm.store import arrays, checkpoint, disk, identity
+from isotherm.store import arrays, checkpoint, disk
 from isotherm.store.checkpoint import damaged
 from isotherm.store.disk import StoreError
 from isotherm.store.header import Header
@@ -35,9 +36,6 @@ class Checkpoint(NamedTuple):
     @property
     def store(self) -> Path:
         return self.path.parent.parent
-
-    def sampler_arrays(self) -> dict[str, np.ndarray]:
-        return {name: np.array(array) for name, array in self.part(SAMPLER).items()}
 
     def part(self, prefix: str) -> dict[str, np.ndarray]:
         return {name.removeprefix(prefix): array for name, array in self.arrays.items() if name.startswith(prefix)}
@@ -189,9 +187,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
         header = Header.from_json(content)
     except (ValueError, TypeError) as error:
         raise damaged(path, str(error)) from error
-    position = stored.get("carry.state.position")
-    if position is None or position.shape != (header.chains, identity.size(header.layout)):
+    position, leaves = stored.get("carry.state.position"), header.layout["leaves"]
+    if position is None or position.shape != (header.chains, sum(math.prod(leaf["shape"]) for leaf in leaves)):
         raise damaged(path, "the positions in it do not have the shape that its layout says")
-    if any(leaf["dtype"] not in checkpoint.DTYPES for leaf in header.layout["leaves"]):
+    if any(leaf["dtype"] not in checkpoint.DTYPES for leaf in leaves):
         raise damaged(path, "its layout names an unknown dtype")
     return Checkpoint(header, stored, path)

@@ -1,7 +1,6 @@
 """What a run was made with, as JSON, and in what something else differs from it."""
 
 import hashlib
-import math
 from collections.abc import Iterator
 from functools import partial
 from importlib.metadata import version
@@ -30,17 +29,10 @@ def versions() -> dict[str, str]:
     return {"isotherm": __version__, **installed, "device": jax.devices()[0].device_kind}
 
 
-SWITCHES = (
-    "jax_enable_x64",
-    "jax_default_prng_impl",
-    "jax_threefry_partitionable",
-    "jax_default_matmul_precision",
-)
-
-
 def numerics() -> dict[str, str]:
     """The switches of JAX that change what a step computes."""
-    return {name: str(getattr(jax.config, name)) for name in SWITCHES}
+    names = ("jax_enable_x64", "jax_default_prng_impl", "jax_threefry_partitionable", "jax_default_matmul_precision")
+    return {name: str(getattr(jax.config, name)) for name in names}
 
 
 def fingerprint(data: Batch) -> list[Json]:
@@ -62,18 +54,21 @@ def data_differences(stored: list[Json], data: Batch) -> Iterator[str]:
     for name in sorted(then.keys() ^ now.keys()):
         yield f"{name} is {'missing' if name in then else 'new'}"
     for name in sorted(then.keys() & now.keys()):
-        for field, words in (("shape", "has shape"), ("dtype", "has dtype"), ("sha256", "has other contents:")):
-            if then[name][field] != now[name][field]:
-                before, after = (
-                    str(tuple(e[field]) if field == "shape" else e[field][:12]) for e in (then[name], now[name])
-                )
-                yield f"{name} {words} {after}, was {before}"
-                break
+        before, after = then[name], now[name]
+        if before["shape"] != after["shape"]:
+            yield f"{name} has shape {tuple(after['shape'])}, was {tuple(before['shape'])}"
+        elif before["dtype"] != after["dtype"]:
+            yield f"{name} has dtype {after['dtype']}, was {before['dtype']}"
+        elif before["sha256"] != after["sha256"]:
+            yield f"{name} has other contents: {after['sha256'][:12]}, was {before['sha256'][:12]}"
 
 
 def probe(run: Run) -> Json:
-    """The model's two log densities at positions that depend on nothing but the number of parameters."""
-    positions = probe_positions(run.starts.shape[1]).astype(run.starts.dtype)
+    """The model's two log densities at positions that depend on nothing but the number of parameters: at each scale, of
+    both signs, all positive, all negative."""
+    normal = np.random.default_rng(0).standard_normal((len(SCALES), run.starts.shape[1]))
+    scaled = [scale * np.stack([z, abs(z), -abs(z)]) for scale, z in zip(SCALES, normal, strict=True)]
+    positions = np.concatenate(scaled).astype(run.starts.dtype)
     rows = np.linspace(0, run.batches.population - 1, PROBE_ROWS).round().astype(np.int32)
     some = jax.tree.map(lambda column: column[rows], run.data)
     likelihoods, priors = (np.asarray(values, np.float64) for values in _densities(run.evaluation, positions, some))
@@ -81,12 +76,6 @@ def probe(run: Run) -> Json:
         "log_likelihood": likelihoods.reshape(len(positions), PROBE_BLOCKS, -1).sum(axis=2).tolist(),
         "log_prior": priors.tolist(),
     }
-
-
-def probe_positions(d: int) -> np.ndarray:
-    """At each scale: of both signs, all positive, all negative."""
-    normal = np.random.default_rng(0).standard_normal((len(SCALES), d))
-    return np.concatenate([scale * np.stack([z, abs(z), -abs(z)]) for scale, z in zip(SCALES, normal, strict=True)])
 
 
 @partial(jax.jit, static_argnames="evaluation")
@@ -158,8 +147,3 @@ def zeros(stored: Json) -> Params | None:
         raise ValueError(f"parameters cannot be nested as {str(node)[:100]}")
 
     return None if stored["nest"] is None else built(stored["nest"])
-
-
-def size(stored: Json) -> int:
-    """The number of parameters of a stored layout."""
-    return sum(math.prod(leaf["shape"]) for leaf in stored["leaves"])
