@@ -2,7 +2,7 @@
 
 import os
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from isotherm import arguments
 from isotherm.posterior import Posterior
@@ -18,10 +18,7 @@ from isotherm.store.folder import as_path, check_new, latest, locked
 from isotherm.store.header import new_header
 from isotherm.store.recorder import StoreRecorder
 from isotherm.store.resume import rebuild_run, stored_state
-from isotherm.types import Batch, Params
-
-if TYPE_CHECKING:
-    import xarray
+from isotherm.types import Batch, Params, Results
 
 
 def sample(
@@ -41,7 +38,7 @@ def sample(
     store: str | os.PathLike[str] | None = None,
     name: str | None = None,
     progress: bool = True,
-) -> "xarray.DataTree":
+) -> Results:
     """Draw from `posterior` given `data` with `sampler`.
 
     Args:
@@ -77,10 +74,11 @@ def sample(
         check_starts(run.evaluation, run.starts, run.data)
         if path is None:
             return execute(moving, plan, 0, 0.0, Recorder(Labels(run, plan), moving.missing()), progress)
-        header = new_header(run, plan)
-        with locked(path, new=True), closing(StoreRecorder(path, run, header, moving.missing())) as recorder:
-            recorder.checkpoint(moving.snapshot(0, 0.0))
-            return execute(moving, plan, 0, 0.0, recorder, progress)
+        with locked(path, new=True):
+            header = new_header(run, plan)
+            with closing(StoreRecorder(path, run, header, moving.missing())) as recorder:
+                recorder.checkpoint(moving.snapshot(0, 0.0))
+                return execute(moving, plan, 0, 0.0, recorder, progress)
 
 
 def resume(
@@ -92,7 +90,7 @@ def resume(
     sampler: Sampler[Any] | None = None,
     init: Params | None = None,
     progress: bool = True,
-) -> "xarray.DataTree":
+) -> Results:
     """Go on with a stored run exactly where it stopped: its draws are those of a run that was never interrupted.
 
     Args:
@@ -112,7 +110,8 @@ def resume(
     path = as_path(store)
     with locked(path, new=False):
         saved = latest(path)
-        run, header = rebuild_run(saved, posterior, data, sampler, init), saved.header.continued(more)
+        run = rebuild_run(saved, posterior, data, sampler, init)
         carry, tail = stored_state(saved, run)
+        header = saved.header.continued(more)
         with closing(Chains(run, carry)) as moving, closing(StoreRecorder(path, run, header, tail)) as recorder:
             return execute(moving, header.plan, header.step, header.seconds, recorder, progress)

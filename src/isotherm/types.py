@@ -1,9 +1,12 @@
 """Array types, named once: what a shape is called here is what it is called everywhere."""
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Array, Float, Key
+
+if TYPE_CHECKING:
+    import xarray
 
 Scalar: TypeAlias = Float[Array, ""]
 Number: TypeAlias = Float[Array, ""] | float | int
@@ -19,6 +22,7 @@ Params: TypeAlias = Any  # floating arrays
 Example: TypeAlias = Any  # one row of every data array
 Batch: TypeAlias = Any  # n rows of every data array
 
-# What passes from the compiled loop to a recorder, and what JSON holds.
+# What passes from the compiled loop to a recorder, what it makes of them, and what JSON holds.
 Draws: TypeAlias = dict[str, np.ndarray]  # "position" and the statistics, by (draw, chain, …)
+Results: TypeAlias = "xarray.DataTree"  # imported when it is needed: by then the loop is being compiled
 Json: TypeAlias = dict[str, Any]

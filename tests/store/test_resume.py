@@ -21,7 +21,9 @@ def test_resumed_equals_uninterrupted(
     draws = part["posterior"].sizes["draw"]
     assert part["posterior"]["w"].values.tobytes() == uninterrupted["posterior"]["w"].values[:, :draws].tobytes()
     monkeypatch.undo()
-    assert_same(resume(tmp_path / "run.zarr"), uninterrupted)
+    resumed = resume(tmp_path / "run.zarr")
+    assert_same(resumed, uninterrupted)
+    assert resumed.attrs["sampling_time"] > part.attrs["sampling_time"]  # of both processes
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ its core's cache. Elsewhere one group holds all chains, and one program advances
 """
 
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import NamedTuple
 
@@ -40,11 +40,15 @@ class Chains:
     """
 
     def __init__(self, run: Run, carry: Carry | None = None) -> None:
-        self.run, self.groups = run, chain_groups(run, run.chains if jax.default_backend() == "cpu" else 1)
+        on_cpu, small = jax.default_backend() == "cpu", run.batches.size * run.starts.shape[1] <= ONE_THREAD_UP_TO
+        self.run, self.groups = run, chain_groups(run, run.chains if on_cpu else 1)
         self.slots = max(2, min(RECORD_BYTES // run.starts.nbytes, MOST_SLOTS))
         self._pool = ThreadPoolExecutor(min(len(self.groups), cores()))
-        self._compiling = self._compile()
-        self._carries = list(map(self._start, self.groups)) if carry is None else self._divided(carry)
+        self._compiling = self._pool.submit(self._lower(advance_on_one_thread if on_cpu and small else advance).compile)
+        self._carries = [
+            begin(run, ids) if carry is None else jax.tree.map(lambda x, some=ids.numbers: jnp.asarray(x[some]), carry)
+            for ids in self.groups
+        ]
 
     def advance(self, plan: Plan, first: int, last: int) -> Draws:
         """The steps from `first` up to `last`, of all chains; the draws that they complete."""
@@ -96,20 +100,9 @@ class Chains:
             return None
         return float(np.concatenate([carry.state.kinetic_temperature for carry in self._carries]).mean())
 
-    def _start(self, ids: ChainIds) -> Carry:
-        return start(self.run.sampler, self.run.data, self.run.starts[ids.numbers], ids, self.run.evaluation)
-
-    def _divided(self, carry: Carry) -> list[Carry]:
-        return [jax.tree.map(lambda x, some=ids.numbers: jnp.asarray(x[some]), carry) for ids in self.groups]
-
-    def _compile(self) -> Future[Compiled]:
-        small = self.run.batches.size * self.run.starts.shape[1] <= ONE_THREAD_UP_TO
-        on_one_thread = small and jax.default_backend() == "cpu"
-        return self._pool.submit(self._lower(advance_on_one_thread if on_one_thread else advance).compile)
-
     def _lower(self, loop: jax.stages.Wrapped) -> jax.stages.Lowered:
         run, ids = self.run, self.groups[0]
-        carry = jax.eval_shape(lambda: self._start(ids))
+        carry = jax.eval_shape(lambda: begin(run, ids))
         return loop.lower(run.sampler, carry, run.data, ids, Plan(1, 0, 1), (0, 1), run.evaluation, self.slots)
 
 
@@ -118,10 +111,13 @@ def chain_groups(run: Run, groups: int) -> list[ChainIds]:
     return [ChainIds(np.uint32(run.seed), some) for some in np.array_split(numbers, groups)]
 
 
+def begin(run: Run, ids: ChainIds) -> Carry:
+    return start(run.sampler, run.data, run.starts[ids.numbers], ids, run.evaluation)
+
+
 def carry_shapes(run: Run) -> Carry:
     """The shapes of what all chains of a run are made of."""
-    ids = chain_groups(run, 1)[0]
-    return jax.eval_shape(lambda: start(run.sampler, run.data, run.starts, ids, run.evaluation))
+    return jax.eval_shape(lambda: begin(run, chain_groups(run, 1)[0]))
 
 
 def missing_draws(carry: Carry, chains: int, draws: int) -> Draws:

@@ -35,24 +35,19 @@ def _as_array(name: str, leaf: Any) -> Any:
     if isinstance(leaf, np.ndarray | jax.Array | bool | int | float | complex | np.generic):
         return leaf
     for column in getattr(leaf, "columns", ()):  # a pandas or polars table
-        if (kind := np.asarray(leaf[column]).dtype).kind not in "biuf":
-            raise TypeError(
-                f"{name}: column {column!r} must hold numbers, got dtype {kind}; encode it as numbers first"
-            )
+        if (has := np.asarray(leaf[column]).dtype).kind not in "biuf":
+            raise TypeError(f"{name}: column {column!r} must hold numbers, got dtype {has}; encode it as numbers first")
     try:
         array = np.asarray(leaf)
     except Exception as error:
         raise TypeError(f"{name} must be an array, got {type(leaf).__name__}, of which NumPy says: {error}") from error
     if array.dtype == object:
-        raise TypeError(f"{name} must be an array of numbers, got {_kind_of(leaf)}")
+        got = f"a {type(leaf).__name__}"
+        if callable(leaf):
+            function = getattr(leaf, "__name__", type(leaf).__name__)
+            got = f"the function {function}; keep functions apart (equinox.partition does that for a module)"
+        raise TypeError(f"{name} must be an array of numbers, got {got}")
     return array
-
-
-def _kind_of(leaf: Any) -> str:
-    if callable(leaf):
-        name = getattr(leaf, "__name__", type(leaf).__name__)
-        return f"the function {name}; keep functions apart (equinox.partition does that for a module)"
-    return f"a {type(leaf).__name__}"
 
 
 def check_data(data: Batch) -> int:
@@ -92,7 +87,8 @@ def check_kept(name: str, array: np.ndarray) -> None:
         return
     columns = array.reshape(len(array), -1)
     worst, low, high = np.zeros(columns.shape[1]), columns.min(axis=0), columns.max(axis=0)
-    for block in _blocks(columns):
+    for first in range(0, len(columns), BLOCK_ROWS):
+        block = columns[first : first + BLOCK_ROWS]
         with np.errstate(over="ignore"):
             rounded = block.astype(dtype)
         if not np.isfinite(rounded).all():
@@ -105,11 +101,6 @@ def check_kept(name: str, array: np.ndarray) -> None:
             f"{name}{where} is rounded by up to {worst[bad[0]]:.3g} in {dtype}, and varies by little more; subtract "
             f"its mean first, {remedy}"
         )
-
-
-def _blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
-    for first in range(0, len(rows), BLOCK_ROWS):
-        yield rows[first : first + BLOCK_ROWS]
 
 
 def check_params(params: Params) -> None:
@@ -161,34 +152,25 @@ def check_finite(name: str, array: np.ndarray, word: str) -> None:
 
 def check_model(posterior: Posterior, params: Params, data: Batch) -> None:
     """Both functions can be told from others and, traced on shapes alone, return scalars."""
-    for name in ("log_likelihood", "log_prior"):
+    example = jax.tree.map(lambda column: jax.ShapeDtypeStruct(jnp.shape(column)[1:], jnp.result_type(column)), data)
+    shaped = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), params)
+    for name, inputs, each in (("log_likelihood", (shaped, example), " for one example"), ("log_prior", (shaped,), "")):
+        function = getattr(posterior, name)
         try:
-            hash(getattr(posterior, name))
+            hash(function)
         except TypeError as error:
             raise TypeError(
                 f"{name} must be hashable, so that what was compiled for it is found again, and it is not: {error}; "
                 "give a function, or give its class a __hash__"
             ) from error
-    example = jax.tree.map(lambda column: jax.ShapeDtypeStruct(np.shape(column)[1:], _dtype(column)), data)
-    shaped = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), _dtype(leaf)), params)
-    for name, function, inputs in (
-        ("log_likelihood", posterior.log_likelihood, (shaped, example)),
-        ("log_prior", posterior.log_prior, (shaped,)),
-    ):
         try:
             value = jax.eval_shape(function, *inputs)
         except Exception as error:
-            shapes = f"init has {_shapes(params)}" + (
-                f" and one example has {_shapes(example)}" if name == "log_likelihood" else ""
-            )
-            raise ValueError(f"{name} does not fit: {shapes}; it raised {_reason(error)}") from error
+            shapes = " and one example has ".join(map(_shapes, inputs))
+            raise ValueError(f"{name} does not fit: init has {shapes}; it raised {_reason(error)}") from error
         leaves = jax.tree.leaves(value)
         if len(leaves) != 1 or getattr(leaves[0], "shape", None) != ():
-            raise ValueError(
-                f"{name} must return a scalar"
-                + (" for one example" if name == "log_likelihood" else "")
-                + f", got {_shapes(value)}; sum over what is left"
-            )
+            raise ValueError(f"{name} must return a scalar{each}, got {_shapes(value)}; sum over what is left")
         if not jnp.issubdtype(leaves[0].dtype, jnp.floating):
             raise TypeError(f"{name} must return a floating number, got dtype {leaves[0].dtype}")
 
@@ -233,9 +215,7 @@ def check_starts(evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], 
 
 
 @partial(jax.jit, static_argnames="evaluation")
-def _densities_at_start(
-    evaluation: Evaluation, starts: Float[Array, "chains d"], data: Batch
-) -> tuple[Array, Array, Array, Array]:
+def _densities_at_start(evaluation: Evaluation, starts: Float[Array, "chains d"], data: Batch) -> tuple[Array, ...]:
     """The log-priors; then the first row whose log-likelihood is not finite, how many there are, and its value."""
     params = evaluation.unravel(starts[0])
     rows = max(evaluation.batches.size, CHECK_ROWS)
@@ -254,10 +234,6 @@ def named(root: str, tree: Any) -> Iterator[tuple[str, np.ndarray]]:
 def _reason(error: Exception) -> str:
     text = str(error).strip()
     return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
-
-
-def _dtype(leaf: Any) -> Any:
-    return jax.dtypes.canonicalize_dtype(np.asarray(leaf).dtype if not hasattr(leaf, "dtype") else leaf.dtype)
 
 
 def _shapes(tree: Any) -> str:

@@ -6,46 +6,27 @@ the chunks end changes nothing (`loop.py`), so it can go by the clock.
 
 import time
 import warnings
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from isotherm.run.chains import Chains
 from isotherm.run.plan import Plan
-from isotherm.run.progress import Bar
 from isotherm.run.recorder import Recorder
 from isotherm.run.signals import interruptible
-
-if TYPE_CHECKING:
-    import xarray
+from isotherm.types import Results
 
 CHUNK_SECONDS = 0.25  # how often the host looks in
 FIRST_CHUNK = 4  # steps, of which the time of the next chunk is guessed
 GROWTH = 8  # times the last chunk at most: a first chunk on a cold cache says little
 
 
-class Clock:
-    """Seconds that a run has taken, over all its processes."""
-
-    def __init__(self, before: float) -> None:
-        self.zero = time.perf_counter() - before
-
-    def __call__(self) -> float:
-        return time.perf_counter() - self.zero
-
-
-def execute(
-    chains: Chains, plan: Plan, step: int, seconds: float, recorder: Recorder, progress: bool
-) -> "xarray.DataTree":
+def execute(chains: Chains, plan: Plan, step: int, seconds: float, recorder: Recorder, progress: bool) -> Results:
     """Go on from `step`, `seconds` into the run, to the end or to where it is stopped; the recorder's results."""
-    outside = 0
-    with (
-        interruptible(and_terminated=recorder.keeps_state) as stop,
-        Bar(plan.steps, progress, step) as bar,
-        one_lapack_thread(),
-    ):
-        clock, length = Clock(seconds), FIRST_CHUNK
+    outside, bar = 0, Bar(plan.steps, progress, step)
+    with interruptible(and_terminated=recorder.keeps_state) as stop, bar.progress, one_lapack_thread():
+        zero, length = time.perf_counter() - seconds, FIRST_CHUNK
         while step < plan.steps and not stop.is_set() and (chains.first_bad_steps < 0).any():
             # The draw in progress at `step` and slots − 1 more: what the record has room for.
             room = plan.burn_in + (plan.completed(step) + chains.slots) * plan.thin
@@ -61,17 +42,47 @@ def execute(
             step = reached
             bar.update(step, plan.burn_in, speed, chains.temperature)
             if recorder.wants_checkpoint():
-                recorder.checkpoint(chains.snapshot(step, clock()))
+                recorder.checkpoint(chains.snapshot(step, time.perf_counter() - zero))
         if (chains.first_bad_steps >= 0).all():
             while recorder.count < plan.draws:
                 recorder.add(chains.missing(min(chains.slots, plan.draws - recorder.count)), chains.first_bad_steps)
         count = recorder.count
-        tree = recorder.finish(chains.snapshot(step, clock(), state=recorder.keeps_state))
+        tree = recorder.finish(chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state))
     stop.obey()
     lost = stop.is_set() and not count and not recorder.keeps_state
     for message in run_warnings(chains, plan, step, lost, outside):
         warnings.warn(message, RuntimeWarning, stacklevel=3)  # at the user's call of sample or resume
     return tree
+
+
+class Bar:
+    """Steps a second, kinetic temperature, time left; silent unless `show` and standard error is a terminal."""
+
+    def __init__(self, total: int, show: bool, done: int = 0) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[speed]} steps/s"),
+            TextColumn("temperature {task.fields[temperature]}"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not (show and (console.is_terminal or console.is_jupyter)),
+        )
+        self.task = self.progress.add_task("compiling", total=total, completed=done, speed="–", temperature="–")
+
+    def update(self, step: int, burn_in: int, speed: float, temperature: float | None) -> None:
+        self.progress.update(
+            self.task,
+            completed=step,
+            description="burn-in" if step < burn_in else "sampling",
+            speed=f"{speed:,.0f}",
+            temperature="–" if temperature is None else f"{temperature:.3g}",
+        )
 
 
 def one_lapack_thread() -> AbstractContextManager[object]:
@@ -80,30 +91,27 @@ def one_lapack_thread() -> AbstractContextManager[object]:
     import scipy.linalg  # noqa: F401  # what JAX takes LAPACK from, which has to be there to be limited
     from threadpoolctl import threadpool_limits
 
-    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
-    return limits
+    return threadpool_limits(1, user_api="blas")
 
 
-def run_warnings(chains: Chains, plan: Plan, step: int, lost: bool, outside: int) -> list[str]:
+def run_warnings(chains: Chains, plan: Plan, step: int, lost: bool, outside: int) -> Iterator[str]:
     """What the user should know of how a run ended, a sentence each.
 
     `lost`: it was stopped before its first draw and cannot go on; `outside`: how many draws the prior does not allow.
     """
-    sentences = []
     first_bad = chains.first_bad_steps
     if (bad := np.flatnonzero(first_bad >= 0)).size:
-        sentences.append(divergence(first_bad, bad, getattr(chains.run.sampler, "step_size", None)))
+        yield divergence(first_bad, bad, getattr(chains.run.sampler, "step_size", None))
     elif lost:
-        sentences.append(
+        yield (
             f"stopped at step {step} of {plan.steps}, before the first draw was complete: burn-in is the first "
             f"{plan.burn_in} steps, so there are no draws; let it run longer, or lower burn_in"
         )
     if outside:
-        sentences.append(
+        yield (
             f"{outside} draws lie where log_prior is not finite, and should not be there: a gradient cannot keep a "
             "chain inside a hard bound; sample a transformed parameter instead, such as the logarithm of a positive one"
         )
-    return sentences
 
 
 def divergence(first_bad: np.ndarray, bad: np.ndarray, step_size: object) -> str:

@@ -1,21 +1,15 @@
 """What a run returns: an `xarray.DataTree` in ArviZ's schema, labelled, with attributes saying how it was made."""
 
-from typing import TYPE_CHECKING
-
 import jax
 import numpy as np
 
 from isotherm.run.chains import Snapshot
 from isotherm.run.checks import variable_names
-from isotherm.run.loop import Moments
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run
 from isotherm.samplers.settings import attributes
-from isotherm.types import Draws, Json
+from isotherm.types import Draws, Json, Results
 from isotherm.version import __version__
-
-if TYPE_CHECKING:
-    import xarray
 
 LIBRARY = {"inference_library": "isotherm", "inference_library_version": __version__}
 
@@ -36,9 +30,8 @@ class Labels:
             **({} if run.name is None else {"name": run.name}),
         }
 
-    def draws(self, draws: Draws, first: int, first_bad_step: np.ndarray) -> "xarray.DataTree":
+    def draws(self, draws: Draws, first: int, first_bad_step: np.ndarray) -> Results:
         """`posterior` and `sample_stats` by chain and draw; `first` is the first draw's number."""
-        import xarray
         from arviz_base import from_dict
 
         by_chain = {name: values.swapaxes(0, 1) for name, values in draws.items()}
@@ -47,12 +40,12 @@ class Labels:
         ends = self.plan.burn_in + self.plan.thin * (numbers + 1)
         by_chain["diverging"] = (first_bad_step >= 0)[:, None] & (ends >= first_bad_step[:, None])
         groups = {"posterior": self.variables(positions), "sample_stats": by_chain}
-        tree: xarray.DataTree = from_dict(groups, coords={"draw": numbers}, check_conventions=False)
+        tree: Results = from_dict(groups, coords={"draw": numbers}, check_conventions=False)
         for group in tree.children.values():
             group.attrs.update(LIBRARY)
         return tree
 
-    def tree(self, draws: Draws, first: int, snapshot: Snapshot) -> "xarray.DataTree":
+    def tree(self, draws: Draws, first: int, snapshot: Snapshot) -> Results:
         """All groups: the draws, and `posterior_mean` and `posterior_variance` over every step after burn-in."""
         import xarray
 
@@ -61,23 +54,17 @@ class Labels:
         tree["sample_stats"]["first_bad_step"] = xarray.DataArray(first_bad_step, dims="chain")
         labels = tree["posterior"].dataset
         for name, values in self._moments(snapshot).items():
-            arrays = {
-                variable: ([dim for dim in labels[variable].dims if dim != "draw"], array)
-                for variable, array in self.variables(values).items()
-            }
+            named = self.variables(values).items()
+            arrays = {key: ([dim for dim in labels[key].dims if dim != "draw"], array) for key, array in named}
             tree[name] = xarray.DataTree(xarray.Dataset(arrays, labels.drop_dims("draw").coords))
         unfinished = snapshot.step < self.plan.steps and (first_bad_step < 0).any()
-        progress = {
-            "steps_done": snapshot.step,
-            "interrupted": int(unfinished),
-            "sampling_time": snapshot.seconds,
-        }
+        progress = {"steps_done": snapshot.step, "interrupted": int(unfinished), "sampling_time": snapshot.seconds}
         tree.attrs.update(LIBRARY | self.attributes | progress)
         return tree
 
     def _moments(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
         """NaN for chains that diverged, and for all while there are no steps after burn-in."""
-        moments: Moments = snapshot.carry.moments
+        moments = snapshot.carry.moments
         mean = np.asarray(moments.reference, np.float64) + np.asarray(moments.mean, np.float64)
         there = (np.asarray(snapshot.carry.first_bad_step) < 0) & (snapshot.step > self.plan.burn_in)
         arrays = {"posterior_mean": mean, "posterior_variance": np.asarray(moments.variance, np.float64)}
@@ -86,11 +73,8 @@ class Labels:
 
     def variables(self, positions: np.ndarray) -> dict[str, np.ndarray]:
         """Flat positions (…, d) as the named arrays of the parameters."""
-        lead = positions.shape[:-1]
         params = jax.eval_shape(self.unravel, jax.ShapeDtypeStruct(positions.shape[-1:], positions.dtype))
-        arrays, offset = {}, 0
-        for name, leaf in zip(variable_names(params), jax.tree.leaves(params), strict=True):
-            some = positions[..., offset : offset + leaf.size]
-            arrays[name] = some.reshape(*lead, *leaf.shape).astype(leaf.dtype)
-            offset += leaf.size
-        return arrays
+        leaves, lead = jax.tree.leaves(params), positions.shape[:-1]
+        parts = np.split(positions, np.cumsum([leaf.size for leaf in leaves])[:-1], axis=-1)
+        named = zip(variable_names(params), leaves, parts, strict=True)
+        return {name: part.reshape(*lead, *leaf.shape).astype(leaf.dtype) for name, leaf, part in named}

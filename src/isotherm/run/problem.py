@@ -68,11 +68,10 @@ def make_run(
         checks.check_params(params)
     checks.check_model(posterior, given[0], data)
     dtype, unravel = flattening(given[0])
-    starts = np.stack([flat(params, dtype) for params in given])
+    flat = [np.concatenate([np.ravel(leaf).astype(dtype) for leaf in jax.tree.leaves(params)]) for params in given]
+    starts = np.stack(flat * (chains // len(flat)))  # one start for all chains, or one for each
     evaluation, data = Evaluation(posterior, unravel, batches), jax.tree.map(placed, data)
     checks.check_derivatives(evaluation, starts[0], data)
-    if len(given) < chains:
-        starts = np.repeat(starts, chains, axis=0)
     return Run(sampler, evaluation, data, starts, seed, name)
 
 
@@ -103,7 +102,3 @@ def flattening(params: Params) -> tuple[Any, Callable[[Vector], Params]]:
         return position
 
     return jax.eval_shape(raveled, jax.tree.map(jnp.asarray, params)).dtype, unravels[0]
-
-
-def flat(params: Params, dtype: Any) -> np.ndarray:
-    return np.concatenate([np.ravel(np.asarray(leaf)).astype(dtype) for leaf in jax.tree.leaves(params)])

@@ -1,15 +1,10 @@
 """What becomes of a run's draws: kept in memory, unless a subclass (`store/recorder.py`) writes them to disk."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from isotherm.run.chains import Snapshot
 from isotherm.run.labels import Labels
-from isotherm.types import Draws
-
-if TYPE_CHECKING:
-    import xarray
+from isotherm.types import Draws, Results
 
 
 class Recorder:
@@ -46,6 +41,6 @@ class Recorder:
     def checkpoint(self, snapshot: Snapshot) -> None:
         """Keep where the run stands; here nothing outlives the process."""
 
-    def finish(self, snapshot: Snapshot) -> "xarray.DataTree":
+    def finish(self, snapshot: Snapshot) -> Results:
         """The labelled results of a run that ends here."""
         return self.labels.tree(self.joined(), 0, snapshot)

@@ -41,13 +41,10 @@ def interruptible(and_terminated: bool = False) -> Iterator[Stop]:
     `and_terminated`: so do SIGTERM and SIGHUP, unless they are ignored.
     """
     stop = Stop()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    ending = (signal.SIGTERM, signal.SIGHUP) if and_terminated else ()
-    for signum in (signal.SIGINT, *ending):
-        if signum == signal.SIGINT or signal.getsignal(signum) not in (signal.SIG_IGN, None):
-            stop.handlers_before[signum] = signal.signal(signum, stop.handle)
+    if threading.current_thread() is threading.main_thread():  # others have no handlers to set
+        ending = (signal.SIGTERM, signal.SIGHUP) if and_terminated else ()
+        for number in (signal.SIGINT, *(n for n in ending if signal.getsignal(n) not in (signal.SIG_IGN, None))):
+            stop.handlers_before[number] = signal.signal(number, stop.handle)
     try:
         yield stop
     finally:

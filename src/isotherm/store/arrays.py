@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from isotherm.store import disk
-from isotherm.types import Json
+from isotherm.types import Json, Results
 
 if TYPE_CHECKING:
     import xarray
@@ -21,7 +21,7 @@ DRAW = "draw"
 RESERVED = {".", "..", "zarr.json"}
 
 
-def write_chunk(root: Path, tree: "xarray.DataTree", number: int, draws: int) -> dict[str, str]:
+def write_chunk(root: Path, tree: Results, number: int, draws: int) -> dict[str, str]:
     """Chunk `number` of every array that grows, each holding `draws` draws at most; the digests by file."""
     digests = {}
     for path, variable in variables(tree):
@@ -32,7 +32,7 @@ def write_chunk(root: Path, tree: "xarray.DataTree", number: int, draws: int) ->
     return digests
 
 
-def write_rest(root: Path, tree: "xarray.DataTree", number: int, chunk: int) -> None:
+def write_rest(root: Path, tree: Results, number: int, chunk: int) -> None:
     """All that is not a complete chunk: the last draws, what has no draws, and the metadata.
 
     `tree` holds the draws after chunk `number`, which may be none.
@@ -40,17 +40,12 @@ def write_rest(root: Path, tree: "xarray.DataTree", number: int, chunk: int) -> 
     metadata: Json = {}
     for path, variable in variables(tree):
         description, encoded = encode(variable, chunk)
-        file = "/".join([path, "c", *["0"] * variable.ndim])
         if DRAW in variable.dims:
-            axis = variable.dims.index(DRAW)
-            description["shape"][axis] += number * chunk
-            file = chunk_file(path, variable.dims, number)
+            description["shape"][variable.dims.index(DRAW)] += number * chunk
         if variable.size:
-            disk.write(root / file, [encoded], durable=False)
+            disk.write(root / chunk_file(path, variable.dims, number), [encoded], durable=False)
         metadata[path] = description
-    for group in tree.subtree:
-        if group is not tree:
-            metadata[group.path.strip("/")] = group_metadata(group.attrs)
+    metadata |= {group.path.strip("/"): group_metadata(group.attrs) for group in tree.subtree if group is not tree}
     for path, description in metadata.items():
         disk.write(root / path / "zarr.json", [json.dumps(description).encode()], durable=False)
     consolidated = {"kind": "inline", "must_understand": False, "metadata": metadata}
@@ -58,14 +53,14 @@ def write_rest(root: Path, tree: "xarray.DataTree", number: int, chunk: int) -> 
     disk.write(root / "zarr.json", [json.dumps(description, indent=1).encode()])
 
 
-def open_results(root: Path) -> "xarray.DataTree":
+def open_results(root: Path) -> Results:
     """The results in a folder, read as they are looked at."""
     import xarray
 
     return xarray.open_datatree(root, engine="zarr", chunks=None, consolidated=True)
 
 
-def variables(tree: "xarray.DataTree") -> Iterator[tuple[str, "xarray.Variable"]]:
+def variables(tree: Results) -> Iterator[tuple[str, "xarray.Variable"]]:
     """Every array of a tree with its path, which stays inside the folder."""
     for group in tree.subtree:
         for name, variable in group.to_dataset(inherit=False).variables.items():
@@ -110,9 +105,8 @@ def encode(variable: "xarray.Variable", draws: int) -> tuple[Json, bytes]:
         config={"write_empty_chunks": True},
     )
     array[...] = values
-    key = "/".join(["c", *["0"] * values.ndim])
-    description = json.loads(memory["zarr.json"].to_bytes())
-    return description, memory[key].to_bytes() if values.size else b""
+    encoded = memory["/".join(["c", *["0"] * values.ndim])].to_bytes() if values.size else b""
+    return json.loads(memory["zarr.json"].to_bytes()), encoded
 
 
 def group_metadata(attributes: dict[Hashable, Any]) -> Json:

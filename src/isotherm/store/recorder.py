@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -24,10 +23,7 @@ from isotherm.store import arrays, checkpoint
 from isotherm.store.disk import StoreError
 from isotherm.store.folder import SAMPLER, slots
 from isotherm.store.header import Header
-from isotherm.types import Draws
-
-if TYPE_CHECKING:
-    import xarray
+from isotherm.types import Draws, Results
 
 CHECKPOINT_SECONDS = 10.0  # between checkpoints, or longer, so that
 CHECKPOINT_SHARE = 0.02  # is the most of a run's time that it waits for handing them to the thread
@@ -72,7 +68,7 @@ class StoreRecorder(Recorder):
         self.last = time.monotonic()
         self.cost = self.last - began
 
-    def finish(self, snapshot: Snapshot) -> "xarray.DataTree":
+    def finish(self, snapshot: Snapshot) -> Results:
         """A last checkpoint; the results, to be read from disk when looked at."""
         self.checkpoint(snapshot)
         self.close()
