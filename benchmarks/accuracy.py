@@ -13,13 +13,12 @@ import warnings
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import isotherm
 from isotherm import diagnostics
 from isotherm.datasets import cifar10, letter, linear_regression, mnist
-from isotherm.experiments import classifier_metrics, largest_step, nuts
+from isotherm.experiments import largest_step, metrics, nuts
 from isotherm.experiments.tasks import Materials
 from isotherm.models.drbm import DRBM
 from isotherm.models.linear import Linear
@@ -60,11 +59,6 @@ def distances(draws, mean, covariance, hessian):
     }
 
 
-def losses(materials, draws):
-    labels = np.asarray(materials.model.class_index(materials.test["y"]))
-    return classifier_metrics.predictive(materials.model, draws, jnp.asarray(materials.test["x"]), labels)
-
-
 def linear(args):
     """Done for h and A as asked: variance ratio and mean error against the exact posterior, 400 passes from θ = 0."""
     data = linear_regression.make().data
@@ -86,13 +80,19 @@ def against_nuts(materials, steps, sizes, args, others=()):
     hessian = (x.T * (p * (1 - p))) @ x + np.eye(len(mean))
     half = len(reference_draws) // 2
     own = distances(reference_draws[:half], reference_draws[half:].mean(0), np.cov(reference_draws[half:].T), hessian)
-    yield {"sampler": "nuts, half against half", **own, **losses(materials, reference_draws.astype(np.float32))}
+    yield {
+        "sampler": "nuts, half against half",
+        **own,
+        **metrics.predictive(reference_draws.astype(np.float32), materials),
+    }
     samplers = [("eccadl", h, isotherm.eccadl(h)) for h in sizes] + [("mccadl", h, isotherm.mccadl(h)) for h in others]
     for name, h, sampler in samplers:
         draws, statistics, seconds = run(materials, sampler, 500, steps, 5)
         usable = statistics["first_bad_step"] < 0
         row = {"sampler": name, "step_size": h, "friction": 1.0, **statistics, "seconds": seconds}
-        yield row | (distances(draws, mean, covariance, hessian) | losses(materials, draws) if usable else {})
+        yield row | (
+            distances(draws, mean, covariance, hessian) | metrics.predictive(draws, materials) if usable else {}
+        )
 
 
 def mnist79(args):
@@ -114,7 +114,7 @@ def letter_steps(args):
         def loss(h, name=name):
             draws, statistics, _ = run(materials, getattr(isotherm, name)(h, 10.0), 1000, 1050, 5)
             usable = statistics["first_bad_step"] < 0
-            return largest_step.posterior_mean_loss(draws, materials, 0.0) if usable else float("nan")
+            return metrics.of_mean(draws, materials, 0)[0] if usable else float("nan")
 
         found = largest_step.search(loss, 5e-3, largest_step.LIMIT)
         for h, value, usable in found.trials:
@@ -167,7 +167,7 @@ def drbm(args):
             "steps": steps,
             "relative_cost": cost[name] / cost["sgnht"],
         }
-        found = losses(materials, draws) if statistics["first_bad_step"] < 0 else {}
+        found = metrics.predictive(draws, materials) if statistics["first_bad_step"] < 0 else {}
         yield row | {"covariance": options.get("covariance", "")} | found | statistics | {"seconds": seconds}
 
 
@@ -183,7 +183,7 @@ def network(args):
     rows += [(name, h, 1.0, getattr(isotherm, name)(h, 1.0)) for name in names for h in NETWORK_STEPS]
     for name, h, A, sampler in rows:
         draws, statistics, seconds = run(materials, sampler, 256, args.steps, max(1, args.steps // 50))
-        found = losses(materials, draws) if statistics["first_bad_step"] < 0 else {}
+        found = metrics.predictive(draws, materials) if statistics["first_bad_step"] < 0 else {}
         yield {
             "sampler": name,
             "step_size": h,

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.experiments import classifier_metrics, nuts, reproduce
+from isotherm.datasets.linear_regression import ExactPosterior
+from isotherm.experiments import metrics, nuts, reproduce
 from isotherm.experiments.experiment import Experiment, Options
-from isotherm.experiments.tasks import METHODS, Gaussian, Materials, Task
+from isotherm.experiments.tasks import METHODS, Materials, Task
 from isotherm.models import DRBM, Linear, Logistic
 
 RNG = np.random.default_rng(0)
@@ -24,7 +25,7 @@ def logistic(data_dir=None):
 def linear(data_dir=None):
     x = X.astype(np.float64)
     covariance = np.linalg.inv(x.T @ x + np.eye(3) / 10)
-    exact = Gaussian(covariance @ x.T @ Y.astype(np.float64), covariance)
+    exact = ExactPosterior(covariance @ x.T @ Y.astype(np.float64), covariance)
     return Materials(Linear(3), {"x": X, "y": Y}, np.zeros(3, np.float32), exact=exact)
 
 
@@ -71,7 +72,7 @@ def test_a_classifier_end_to_end(tmp_path, tiny):
     (truth,) = [cell["metrics"] for cell in cells if cell["kind"] == "reference"]
     by_cell = {(c["sampler"], c["step_size"], c["friction"], c["seed"]): c for c in cells}
     good = by_cell["mccadl", 0.02, 1.0, 0]
-    assert set(classifier_metrics.METRICS) | {"variance_ratio", "mean_error"} == set(good["metrics"])
+    assert set(metrics.CLASSIFIER) | {"variance_ratio", "mean_error"} == set(good["metrics"])
     assert good["metrics"]["expected_log_loss"] == pytest.approx(truth["expected_log_loss"], rel=0.2)
     assert good["curves"]["passes"][-1] == 20
     assert -good["curves"]["log_likelihood"][-1] == good["metrics"]["posterior_mean_log_loss"]

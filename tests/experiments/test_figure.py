@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from isotherm.experiments import figure
-from isotherm.experiments.mnist import EXPERIMENT
+from isotherm.experiments.catalogue import MNIST
 
-TASK = replace(EXPERIMENT.tasks[0], step_sizes=(1e-4, 1e-3), frictions=(1.0,), methods=("sghmc", "ccadl", "eccadl"))
+TASK = replace(MNIST, step_sizes=(1e-4, 1e-3), frictions=(1.0,), methods=("sghmc", "ccadl", "eccadl"))
 
 
 def entry(method, h, seed, end, first_bad_step=None):

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import isotherm
 from isotherm import cli
-from isotherm.experiments import reproduce, stored_runs
+from isotherm.experiments import catalogue, stored_runs
 
 PROGRAM = "import sys; from isotherm.cli import app; app(prog_name='isotherm', args=sys.argv[1:])"
 
@@ -57,8 +57,8 @@ def test_a_finished_run_is_extended(tmp_path):
 
 
 def test_every_problem_has_a_name_of_its_own():
-    tasks = [task for name in stored_runs.WITH_TASKS for task in reproduce.experiment(name).tasks]
-    assert len(stored_runs.problems()) == len(tasks)
+    tasks = [task for experiment in catalogue.ALL for task in experiment.tasks]
+    assert len(stored_runs.PROBLEMS) == len(tasks)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from isotherm.experiments import paper, tables
-from isotherm.experiments.mnist import EXPERIMENT
+from isotherm.experiments.catalogue import MNIST
 
-TASK = replace(EXPERIMENT.tasks[0], step_sizes=(1.2e-4,), frictions=(1.0,), methods=("sgnht", "eccadl"))
+TASK = replace(MNIST, step_sizes=(1.2e-4,), frictions=(1.0,), methods=("sgnht", "eccadl"))
 SETTING = ("sgnht", 1.2e-4, 1.0)  # the paper has 0.2626
 
 

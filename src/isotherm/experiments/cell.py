@@ -1,16 +1,14 @@
 """One cell of a table: a method at one step size, friction and seed. Sample, then measure the draws."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from isotherm.experiments import classifier_metrics, gaussian_metrics
+from isotherm.experiments import metrics
 from isotherm.experiments.tasks import Materials, Task
 from isotherm.sampling import sample
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     method: str
     step_size: float
     friction: float
@@ -21,13 +19,12 @@ def measure(task: Task, materials: Materials, cell: Cell, passes: float) -> dict
     """Sample the cell: its metrics (None if it diverged), curves, moments, first bad step (or None) and times."""
     tree = draw(task, materials, cell, passes)
     first_bad = first_bad_step(tree)
-    metrics_of = classifier_metrics if materials.exact is None else gaussian_metrics
-    metrics, curves, moments = metrics_of.measure(parameters(tree), materials, task.burn_in, first_bad is None)
+    values, curves, moments = metrics.measure(parameters(tree), materials, task.burn_in, first_bad is None)
     steps_a_pass = tree.attrs["population"] / tree.attrs["batch_size"]
     curves["passes"] = [draws * task.thin / steps_a_pass for draws in curves.pop("draws")]
     return {
-        "metrics": {name: finite(value) for name, value in metrics.items()},
-        "curves": {name: [finite(value) for value in values] for name, values in curves.items()},
+        "metrics": {name: finite(value) for name, value in values.items()},
+        "curves": {name: [finite(value) for value in points] for name, points in curves.items()},
         "moments": moments,
         "first_bad_step": first_bad,
         "seconds": tree.attrs["sampling_time"],
@@ -70,4 +67,4 @@ def parameters(tree: Any) -> Any:
 
 def finite(value: float) -> float | None:
     """A number JSON can hold: None for NaN and infinity."""
-    return float(value) if value is not None and math.isfinite(value) else None
+    return float(value) if math.isfinite(value) else None

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from isotherm.experiments import plots
+from isotherm.experiments.catalogue import LINEAR_REGRESSION
 from isotherm.experiments.cell import Cell, measure
 from isotherm.experiments.jobs import no_divergence_warnings
-from isotherm.experiments.linear_regression import TASK
 from isotherm.experiments.tasks import LABELS, METHODS
 
 STEP_SIZES = (1e-3, 5e-3)
@@ -24,10 +24,10 @@ Results = Sequence[tuple[Cell, dict[str, Any]]]
 
 def run() -> Iterator[tuple[Cell, dict[str, Any]]]:
     """Each cell with its result, as it is done."""
-    materials = TASK.load(None)
+    materials = LINEAR_REGRESSION.load(None)
     for cell in CELLS:
         with no_divergence_warnings():
-            result = measure(TASK, materials, cell, PASSES)
+            result = measure(LINEAR_REGRESSION, materials, cell, PASSES)
         yield cell, result
 
 

@@ -1,8 +1,9 @@
 """An experiment: tasks that share a figure and a command, the jobs they make, and their part of the report."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +50,7 @@ class Experiment:
             kind, seed = job.settings["kind"], job.settings["seed"]
             return order["first seed" if kind == "cell" and seed == 0 else kind], seed
 
-        return sorted((job for task in self.tasks for job in TaskJobs(self.name, task, options).all()), key=turn)
+        return sorted((job for task in self.tasks for job in task_jobs(self.name, task, options)), key=turn)
 
     def summarise(self, done: Sequence[JobResult], figures: Path) -> tuple[list[dict[str, Any]], Section]:
         """The entries of results.json, and the experiment's section of the report."""
@@ -71,80 +72,58 @@ def grid(task: Task, seeds: int | None = None) -> list[Cell]:
     ]
 
 
-class TaskJobs:
-    """The jobs of one task: what each computes, and the settings that determine its result."""
+def task_jobs(experiment: str, task: Task, options: Options) -> list[Job]:
+    """The reference, the cells and the searches of one task, each with the settings that determine its result."""
+    passes = task.quick_passes if options.quick else task.passes
+    load, loading = cache(task.load), threading.Lock()
+    shared = {
+        "experiment": experiment,
+        "dataset": task.dataset,
+        "batch_size": task.batch_size,
+        "burn_in": task.burn_in,
+        "thin": task.thin,
+        "notes": task.notes,
+        "step_size": None,
+        "friction": None,
+        "seed": 0,
+    }
+    jobs = []
 
-    def __init__(self, experiment: str, task: Task, options: Options) -> None:
-        self.task, self.options = task, options
-        self.passes = task.quick_passes if options.quick else task.passes
-        self.prefix = f"{experiment}/{task.dataset}"
-        self.shared = {
-            "experiment": experiment,
-            "dataset": task.dataset,
-            "batch_size": task.batch_size,
-            "burn_in": task.burn_in,
-            "thin": task.thin,
-            "notes": task.notes,
-            "step_size": None,
-            "friction": None,
-            "seed": 0,
-        }
-        self._loading = threading.Lock()
-        self._materials: Materials | None = None
+    def add(name: str, compute: Callable[[Materials], dict[str, Any]], **settings: Any) -> None:
+        def load_and_compute() -> dict[str, Any]:
+            with loading:  # for the first job that asks; jobs run in several threads
+                materials = load(options.data_dir)
+            return compute(materials)
 
-    def all(self) -> list[Job]:
-        task = self.task
-        jobs = [self.reference()] if task.reference_draws and nuts.available() else []
-        jobs += [self.cell(cell) for cell in grid(task, None if task.seeds == 1 else self.options.seeds)]
-        if task.small_step is not None:
-            jobs += [self.largest_step(method, task.small_step) for method in task.methods]
-        return jobs
+        jobs.append(Job(f"{experiment}/{task.dataset}/{name}", shared | settings, load_and_compute))
 
-    def materials(self) -> Materials:
-        """Loaded for the first job that asks; jobs run in several threads."""
-        with self._loading:
-            self._materials = self._materials or self.task.load(self.options.data_dir)
-            return self._materials
-
-    def cell(self, cell: Cell) -> Job:
-        sampler = self.task.sampler(cell.method, cell.step_size, cell.friction)
-        settings = {
-            **self.shared,
-            **attributes(sampler),
-            "kind": "cell",
-            "sampler": cell.method,
-            "step_size": cell.step_size,
-            "friction": cell.friction,
-            "seed": cell.seed,
-            "passes": self.passes,
-        }
-        name = f"{self.prefix}/{cell.method}-h{cell.step_size:g}-A{cell.friction:g}-seed{cell.seed}"
-        return Job(name, settings, lambda: measure(self.task, self.materials(), cell, self.passes))
-
-    def reference(self) -> Job:
-        draws = self.task.reference_draws // (5 if self.options.quick else 1)
-        settings = {
-            **self.shared,
-            "kind": "reference",
-            "sampler": "nuts",
-            "draws": draws,
-            "averaged_draws": draws,
-            "warmup": nuts.WARMUP,
-        }
-        return Job(f"{self.prefix}/nuts", settings, lambda: nuts.measure(self.materials(), draws))
-
-    def largest_step(self, method: str, small_step: float) -> Job:
-        settings = {
-            **self.shared,
-            **attributes(self.task.sampler(method, small_step, largest_step.FRICTION)),
-            "kind": "largest_step",
-            "sampler": method,
-            "friction": largest_step.FRICTION,
-            "passes": self.passes,
-            "small_step": small_step,
-            "limit": largest_step.LIMIT,
-            "tolerance": largest_step.TOLERANCE,
-            "precision": largest_step.PRECISION,
-        }
-        name = f"{self.prefix}/{method}-largest-step"
-        return Job(name, settings, lambda: largest_step.measure(self.task, self.materials(), method, self.passes))
+    if task.reference_draws and nuts.available():
+        draws = task.reference_draws // (5 if options.quick else 1)
+        settings = {"draws": draws, "averaged_draws": draws, "warmup": nuts.WARMUP}
+        add("nuts", partial(nuts.measure, draws=draws), kind="reference", sampler="nuts", **settings)
+    for cell in grid(task, None if task.seeds == 1 else options.seeds):
+        add(
+            f"{cell.method}-h{cell.step_size:g}-A{cell.friction:g}-seed{cell.seed}",
+            partial(measure, task, cell=cell, passes=passes),
+            **attributes(task.sampler(cell.method, cell.step_size, cell.friction)),
+            kind="cell",
+            step_size=cell.step_size,
+            friction=cell.friction,
+            seed=cell.seed,
+            passes=passes,
+        )
+    if task.small_step is not None:
+        for method in task.methods:
+            add(
+                f"{method}-largest-step",
+                partial(largest_step.measure, task, method=method, passes=passes),
+                **attributes(task.sampler(method, task.small_step, largest_step.FRICTION)),
+                kind="largest_step",
+                friction=largest_step.FRICTION,
+                passes=passes,
+                small_step=task.small_step,
+                limit=largest_step.LIMIT,
+                tolerance=largest_step.TOLERANCE,
+                precision=largest_step.PRECISION,
+            )
+    return jobs

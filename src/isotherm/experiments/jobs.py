@@ -39,11 +39,6 @@ def read_result(folder: Path, job: Job) -> dict[str, Any] | None:
     return content["result"]
 
 
-def write_result(folder: Path, job: Job, result: dict[str, Any]) -> None:
-    content = json.dumps({"job": job.settings, "result": result}, allow_nan=False)
-    files.write(folder / f"{job.name}.json", [content.encode()])
-
-
 @contextmanager
 def no_divergence_warnings() -> Iterator[None]:
     """No warning for a diverged chain: its cell says so. Entered once, outside the threads, which share the filters."""
@@ -53,41 +48,33 @@ def no_divergence_warnings() -> Iterator[None]:
 
 
 def run(jobs: Sequence[Job], folder: Path, workers: int = 1) -> Iterator[JobResult]:
-    """Each job's result as it comes: those on file first, then the others in order, `workers` at a time."""
-    waiting = []
+    """Each job's result as it comes: those on file first, then the others in order, `workers` at a time.
+
+    In daemon threads: compiled code runs outside Python's lock, and a stopped command does not wait for them.
+    """
+    missing = []
     for job in jobs:
         result = read_result(folder, job)
         if result is None:
-            waiting.append(job)
+            missing.append(job)
         else:
             yield JobResult(job, result, reused=True)
-    if workers > 1:
-        yield from _run_in_threads(waiting, folder, workers)
-    else:
-        yield from (_run_one(job, folder) for job in waiting)
-
-
-def _run_one(job: Job, folder: Path) -> JobResult:
-    result = job.compute()
-    write_result(folder, job, result)
-    return JobResult(job, result)
-
-
-def _run_in_threads(jobs: Sequence[Job], folder: Path, workers: int) -> Iterator[JobResult]:
-    """Daemon threads: compiled code runs outside Python's lock, and a stopped command does not wait for them."""
-    waiting = iter(jobs)  # of a list: two threads never get the same job
+    waiting = iter(missing)  # of a list: two threads never get the same job
     done: queue.SimpleQueue[JobResult | BaseException] = queue.SimpleQueue()
 
     def work() -> None:
         try:
             for job in waiting:
-                done.put(_run_one(job, folder))
+                result = job.compute()
+                content = json.dumps({"job": job.settings, "result": result}, allow_nan=False)
+                files.write(folder / f"{job.name}.json", [content.encode()])
+                done.put(JobResult(job, result))
         except BaseException as error:
             done.put(error)
 
-    for _ in range(min(workers, len(jobs))):
+    for _ in range(min(workers, len(missing))):
         threading.Thread(target=work, daemon=True).start()
-    for _ in jobs:
+    for _ in missing:
         outcome = done.get()
         if isinstance(outcome, BaseException):
             raise outcome

@@ -8,12 +8,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-from isotherm import arguments, diagnostics
-from isotherm.experiments import cell, classifier_metrics
+from isotherm import arguments
+from isotherm.experiments import cell, metrics
 from isotherm.experiments.tasks import Materials, Task
 
 TOLERANCE = 0.05  # how far above its value at the small step the loss may be
@@ -49,7 +45,8 @@ def measure(task: Task, materials: Materials, method: str, passes: float) -> dic
         seconds += tree.attrs["sampling_time"]
         if cell.first_bad_step(tree) is not None:
             return math.nan
-        return posterior_mean_loss(cell.parameters(tree), materials, task.burn_in)
+        burnt = int(task.burn_in * tree["posterior"].sizes["draw"])
+        return metrics.of_mean(cell.parameters(tree), materials, burnt)[0]
 
     largest = search(loss, task.small_step, LIMIT)
     return {
@@ -61,51 +58,30 @@ def measure(task: Task, materials: Materials, method: str, passes: float) -> dic
     }
 
 
-def posterior_mean_loss(draws: Any, materials: Materials, burn_in: float) -> float:
-    """Test log loss of the mean of the draws after burn-in."""
-    mean = jax.tree.map(lambda array: array[int(burn_in * len(array)) :].mean(axis=0), draws)
-    test = materials.test
-    assert test is not None
-    log_p = np.minimum(classifier_metrics.predict(materials.model, mean, jnp.asarray(test["x"])), 0)
-    return diagnostics.log_loss(log_p, np.asarray(materials.model.class_index(test["y"])))
+def usable(loss: float, loss_at_small: float) -> bool:
+    """Finite, and at most TOLERANCE above the loss at a small step (for losses, which are positive)."""
+    return math.isfinite(loss) and loss <= (1 + TOLERANCE) * loss_at_small
 
 
-def usable(loss: float, loss_at_small: float, tolerance: float = TOLERANCE) -> bool:
-    """Finite, and at most `tolerance` above the loss at a small step (for losses, which are positive)."""
-    return math.isfinite(loss) and loss <= (1 + tolerance) * loss_at_small
-
-
-def search(
-    loss: Callable[[float], float],
-    small: float,
-    limit: float,
-    tolerance: float = TOLERANCE,
-    precision: float = PRECISION,
-) -> Largest:
+def search(loss: Callable[[float], float], small: float, limit: float, precision: float = PRECISION) -> Largest:
     """Double from `small` until a step is unusable or `limit` is reached, then bisect on a logarithmic scale.
 
-    Args:
-        loss: the test loss of the posterior mean of a run at a step size, NaN if any of its draws was not finite.
-        small: a step size at which the sampler is known to work.
-        limit: the largest step to try.
-        tolerance: how far above its value at `small` the loss may be, as a fraction.
-        precision: the ratio of the bracket at which to stop.
+    `loss` gives the test loss of the posterior mean of a run at a step size, NaN if any of its draws was not finite.
     """
     small, limit = arguments.positive("small", small), arguments.positive("limit", limit)
     if limit < small:
         raise ValueError(f"limit must be at least small={small:g}, got {limit:g}")
     if arguments.number("precision", precision) <= 1:
         raise ValueError(f"precision must be greater than 1, a ratio of step sizes, got {precision!r}")
-    first = loss(small)
-    trials = [Trial(small, first, usable(first, first, tolerance))]
-    if not trials[0].usable:
-        return Largest(None, False, trials)
+    trials: list[Trial] = []
 
     def works(step_size: float) -> bool:
         value = loss(step_size)
-        trials.append(Trial(step_size, value, usable(value, first, tolerance)))
+        trials.append(Trial(step_size, value, usable(value, trials[0].loss if trials else value)))
         return trials[-1].usable
 
+    if not works(small):
+        return Largest(None, False, trials)
     low, high = small, min(2 * small, limit)
     while works(high):
         if high == limit:

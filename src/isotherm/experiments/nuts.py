@@ -5,13 +5,14 @@ adapted. The reference's own Monte Carlo error comes from batch means.
 """
 
 import time
+from importlib.util import find_spec
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm.experiments import classifier_metrics
+from isotherm.experiments import metrics
 from isotherm.experiments.laplace import laplace, log_density
 from isotherm.experiments.tasks import Materials
 
@@ -21,32 +22,28 @@ MISSING = "the reference posterior needs BlackJAX: pip install blackjax (or pip 
 
 
 def available() -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec("blackjax") is not None
+    return find_spec("blackjax") is not None
 
 
 def measure(materials: Materials, draws: int, seed: int = 0) -> dict[str, Any]:
     """Metrics and moments of all `draws` NUTS draws, the standard error of the expected log loss, the time taken."""
     began = time.perf_counter()
     positions = draw(materials, draws, seed)
-    metrics, _, moments = classifier_metrics.measure(positions, materials, 0.0, True, most=draws)
+    values, _, moments = metrics.of_classifier(positions, materials, 0.0, most=draws)
+    losses = [metrics.predictive(part, materials)["expected_log_loss"] for part in np.array_split(positions, BATCHES)]
     return {
-        "metrics": metrics,
+        "metrics": values,
         "moments": moments,
-        "standard_error": standard_error(materials, positions),
+        "standard_error": float(np.std(losses, ddof=1) / np.sqrt(BATCHES)),
         "seconds": time.perf_counter() - began,
     }
 
 
+# BlackJAX's own code relies on the promotions that a strict user may have switched off.
+@jax.numpy_dtype_promotion("standard")
+@jax.numpy_rank_promotion("allow")
 def draw(materials: Materials, draws: int, seed: int) -> np.ndarray:
     """Draws (draws, d), float32."""
-    # BlackJAX's own code relies on the promotions that a strict user may have switched off.
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        return _draw(materials, draws, seed)
-
-
-def _draw(materials: Materials, draws: int, seed: int) -> np.ndarray:
     try:
         import blackjax  # type: ignore[import-untyped]
     except ImportError:
@@ -71,14 +68,3 @@ def _draw(materials: Materials, draws: int, seed: int) -> np.ndarray:
 
     _, whitened = jax.jit(lambda state, keys: jax.lax.scan(step, state, keys))(state, jax.random.split(key, draws))
     return np.asarray(mode[None] + whitened @ spread.T)
-
-
-def standard_error(materials: Materials, positions: np.ndarray) -> float:
-    """Of the expected log loss, by batch means."""
-    test = materials.test
-    assert test is not None
-    labels = np.asarray(materials.model.class_index(test["y"]))
-    batches = np.array_split(positions, BATCHES)
-    metrics = [classifier_metrics.predictive(materials.model, b, jnp.asarray(test["x"]), labels) for b in batches]
-    losses = [values["expected_log_loss"] for values in metrics]
-    return float(np.std(losses, ddof=1) / np.sqrt(BATCHES))

@@ -9,28 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from isotherm import samplers
-from isotherm.experiments import NAMES, reproduce
-from isotherm.experiments.tasks import Task
+from isotherm.experiments import catalogue
 from isotherm.samplers import settings as sampler_settings
 from isotherm.sampling import resume, sample
 from isotherm.store import run_name
 
-WITH_TASKS = tuple(name for name in NAMES if name != "weak-order")  # which has a model of its own
+PROBLEMS = {task.dataset: task for experiment in catalogue.ALL for task in experiment.tasks}
 SAMPLERS = sorted(sampler_settings.NAMES, key=lambda name: (name != "eccadl", name))
-
-
-def problems() -> dict[str, Task]:
-    """What can be sampled, by the name of the data set."""
-    return {task.dataset: task for name in WITH_TASKS for task in reproduce.experiment(name).tasks}
 
 
 def start(
     problem: str, store: Path, sampler: str, step_size: str, friction: float, data_dir: Path | None, **settings: Any
 ) -> Any:
     """Sample a problem into a new store; batch size and, unless given, number of passes are the experiment's."""
-    if problem not in problems():
-        raise ValueError(f"PROBLEM must be one of {', '.join(problems())}, got {problem!r}")
-    task = problems()[problem]
+    if problem not in PROBLEMS:
+        raise ValueError(f"PROBLEM must be one of {', '.join(PROBLEMS)}, got {problem!r}")
+    task = PROBLEMS[problem]
     if settings["steps"] is None and settings["passes"] is None:
         settings["passes"] = task.passes
     settings |= {"batch_size": task.batch_size, "store": store, "name": problem}
@@ -44,12 +38,12 @@ def continue_run(store: Path, steps: int | None, data_dir: Path | None) -> Any:
     if not store.is_dir():
         raise ValueError(f"RUN must be a folder made by `isotherm sample`, got {str(store)!r}, which is not there")
     problem = run_name(store)
-    if problem not in problems():
+    if problem not in PROBLEMS:
         raise ValueError(
             f"{store} was not started with `isotherm sample`: it has no problem's name; continue it in Python, with "
             f"isotherm.resume({str(store)!r}, posterior, data)"
         )
-    materials = problems()[problem].load(data_dir)
+    materials = PROBLEMS[problem].load(data_dir)
     return resume(store, materials.posterior, materials.data, steps=steps)
 
 

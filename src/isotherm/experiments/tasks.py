@@ -3,23 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from isotherm import samplers
+from isotherm.datasets.linear_regression import ExactPosterior
 from isotherm.posterior import Posterior
 from isotherm.types import Batch, Params
 
 LABELS = {"sghmc": "SGHMC", "sgnht": "SGNHT", "ccadl": "CCAdL", "mccadl": "mCCAdL", "eccadl": "eCCAdL"}
 METHODS = tuple(LABELS)  # the paper's order, ours last
-
-
-class Gaussian(NamedTuple):
-    """A mean (d,) and a covariance (d, d), float64: an exact or a measured posterior."""
-
-    mean: np.ndarray
-    covariance: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +22,7 @@ class Materials:
     data: Batch
     init: Params
     test: Batch | None = None
-    exact: Gaussian | None = None
+    exact: ExactPosterior | None = None
 
     @property
     def posterior(self) -> Posterior:
