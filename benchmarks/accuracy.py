@@ -20,10 +20,7 @@ from isotherm import diagnostics
 from isotherm.datasets import cifar10, letter, linear_regression, mnist
 from isotherm.experiments import largest_step, metrics, nuts
 from isotherm.experiments.tasks import Materials
-from isotherm.models.drbm import DRBM
-from isotherm.models.linear import Linear
-from isotherm.models.logistic import Logistic
-from isotherm.models.mlp import MLP
+from isotherm.models import DRBM, MLP, Linear, Logistic
 
 
 def run(materials, sampler, n, steps, thin, seed=0):

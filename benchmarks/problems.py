@@ -11,10 +11,7 @@ from jax.flatten_util import ravel_pytree
 import isotherm
 from isotherm.datasets import letter, mnist
 from isotherm.datasets.source import DatasetError
-from isotherm.models.drbm import DRBM
-from isotherm.models.linear import Linear
-from isotherm.models.logistic import Logistic
-from isotherm.models.mlp import MLP
+from isotherm.models import DRBM, MLP, Linear, Logistic
 
 # Real data sets, if they are at hand: $ISOTHERM_DATA, or `shared/data` beside the checkout.
 DATA = Path(os.environ.get("ISOTHERM_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -9,6 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from isotherm.models import DRBM, MLP, Linear, Logistic, Softmax
+from isotherm.models.model import softplus
 
 MODELS = [Linear(4, noise_variance=0.5), Logistic(4), Softmax(4, 3), DRBM(4, 5, 3), MLP(4, 5, 3)]
 CLASSIFIERS = MODELS[1:]
@@ -149,3 +150,20 @@ def test_far_out_parameters_give_finite_numbers(model):
 def test_refuses_bad_arguments_by_name(build, words):
     with pytest.raises(ValueError, match=words):
         build()
+
+
+def test_softplus_values_and_derivatives_at_both_ends():
+    x = np.float32([-1e30, -80, -1, 0, 1, 100, 1e30])
+    expected = np.logaddexp(x.astype(np.float64), 0)
+    np.testing.assert_allclose(softplus(x), expected, rtol=1e-6)
+    derivative = jax.vmap(jax.grad(softplus))(x)
+    np.testing.assert_allclose(
+        derivative, [0, np.exp(-80.0), 1 / (1 + np.e), 0.5, np.e / (1 + np.e), 1, 1], rtol=1e-5, atol=1e-40
+    )
+
+
+def test_softplus_linearisation_keeps_one_array():
+    _, push = jax.linearize(softplus, np.ones(3, np.float32))
+    jaxpr = jax.make_jaxpr(push)(np.ones(3, np.float32))
+    assert len(jaxpr.jaxpr.constvars) == 1
+    assert [e.primitive.name for e in jaxpr.jaxpr.eqns] == ["mul"]

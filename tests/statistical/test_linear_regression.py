@@ -6,7 +6,7 @@ import pytest
 import isotherm
 from isotherm.datasets import linear_regression
 from isotherm.diagnostics import gaussian_w2
-from isotherm.models.linear import Linear
+from isotherm.models import Linear
 
 d, n = 100, 500
 DATA = linear_regression.make(N=10_000, d=d, seed=0, scale=0.1).data

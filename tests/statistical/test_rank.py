@@ -7,7 +7,7 @@ import pytest
 import isotherm
 from isotherm.datasets import mnist
 from isotherm.diagnostics.predictive import expected_log_loss
-from isotherm.models.logistic import Logistic
+from isotherm.models import Logistic
 
 
 def loss(sampler, model, train, test, n, passes, seed=0):

@@ -1,4 +1,4 @@
-"""Log-likelihoods and log-priors, one model a file, all of one shape.
+"""Log-likelihoods and log-priors, all of one shape.
 
 A model is a frozen dataclass: two built with the same arguments are equal, and so are their methods.
 
@@ -12,9 +12,7 @@ Computation runs in the parameters' dtype; examples are cast to it.
 """
 
 from isotherm.models.drbm import DRBM
-from isotherm.models.linear import Linear
-from isotherm.models.logistic import Logistic
+from isotherm.models.linear import Linear, Logistic, Softmax
 from isotherm.models.mlp import MLP
-from isotherm.models.softmax import Softmax
 
 __all__ = ["DRBM", "MLP", "Linear", "Logistic", "Softmax"]

@@ -27,9 +27,8 @@ from jax.custom_derivatives import SymbolicZero
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from isotherm.models.activation import softplus
 from isotherm.models.method import method
-from isotherm.models.model import Categorical, like
+from isotherm.models.model import Categorical, like, softplus
 from isotherm.types import Example, Params, Scalar
 
 PREDICT_BLOCK = 256  # rows predicted at once: 20 MB of (rows, hidden, classes) for 200 hidden units and 100 classes

@@ -1,20 +1,24 @@
-"""Linear regression with Gaussian noise: y = θ·x + ε, ε ~ N(0, σ²)."""
+"""Models that see x through a linear function of it: linear, logistic and softmax regression.
+
+The parameters of `Linear` and `Logistic` are one vector θ of length `features`. There is no intercept; for one, add a
+column of ones to x.
+"""
 
 import math
 from dataclasses import dataclass
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from isotherm.models.method import method
-from isotherm.models.model import OneVector, like
-from isotherm.types import Example, Scalar, Vector
+from isotherm.models.model import Categorical, Model, like, softplus
+from isotherm.types import Example, Params, Scalar, Vector
 
 
 @dataclass(frozen=True)
-class Linear(OneVector):
-    """Parameters: one vector θ of length `features`. There is no intercept; for one, add a column of ones to x."""
+class Linear(Model):
+    """Gaussian noise: y = θ·x + ε, ε ~ N(0, σ²)."""
 
     features: int
     noise_variance: float = 1.0
@@ -30,3 +34,45 @@ class Linear(OneVector):
     def predict(self, params: Vector, x: ArrayLike) -> Float[Array, "m"]:
         """The mean θ·x of each row of x."""
         return like(params, x) @ params
+
+
+@dataclass(frozen=True)
+class Logistic(Model):
+    """Labels y = ±1: p(y|x, θ) = 1/(1 + exp(−y θ·x))."""
+
+    features: int
+    prior_variance: float = 10.0
+
+    @method
+    def log_likelihood(self, params: Vector, example: Example) -> Scalar:
+        """log σ(y θ·x) = −softplus(−y θ·x), y = ±1."""
+        return -softplus(-like(params, example["y"]) * jnp.dot(like(params, example["x"]), params))
+
+    @method
+    def predict(self, params: Vector, x: ArrayLike) -> Float[Array, "m 2"]:
+        """Log-probabilities of y = −1 (first column) and y = +1 (second column)."""
+        z = like(params, x) @ params
+        return -softplus(jnp.stack([z, -z], axis=1))
+
+    @method
+    def class_index(self, y: ArrayLike) -> Int[Array, "..."]:
+        """The column of `predict` for a label: 0 for −1, 1 for +1."""
+        return (jnp.asarray(y) > 0).astype(jnp.int32)
+
+
+@dataclass(frozen=True)
+class Softmax(Categorical):
+    """Multinomial logistic regression, log p(y|x) = a_y − logsumexp(a), a = Wx + b.
+
+    Parameters `W` (classes, features) and `b` (classes,); labels are 0 … classes − 1.
+    """
+
+    features: int
+    classes: int
+    prior_variance: float = 10.0
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"W": (self.classes, self.features), "b": (self.classes,)}
+
+    def _logits(self, params: Params, x: Float[Array, "features"]) -> Float[Array, "classes"]:
+        return params["W"] @ x + params["b"]

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from isotherm import arguments
 from isotherm.models.method import method
-from isotherm.types import Example, Params, RandomKey, Scalar, Vector
+from isotherm.types import Example, Params, RandomKey, Scalar
 
 LEAST = {"features": 1, "hidden": 1, "classes": 2}  # the fields that count something; all others are variances
 
@@ -27,6 +27,19 @@ class Model:
             else:
                 arguments.positive(name, value)
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each parameter; where "theta" is the only one, the parameters are that vector, no dict."""
+        return {"theta": (self.features,)}
+
+    @method
+    def init(self, key: RandomKey, scale: float = 0.1, dtype: jnp.dtype | None = None) -> Params:
+        """All entries ~ N(0, scale²)."""
+        arguments.non_negative("scale", scale)
+        shapes = self._shapes()
+        keys = dict(zip(shapes, jax.random.split(key, len(shapes)), strict=True))
+        drawn = {name: scale * jax.random.normal(keys[name], shape, dtype) for name, shape in shapes.items()}
+        return drawn.get("theta", drawn)
+
     @method
     def log_prior(self, params: Params) -> Scalar:
         """log N(θ; 0, σ² I) = −|θ|²/(2σ²) − (d/2) log(2πσ²), over all d entries of the tree; σ² = prior_variance."""
@@ -36,30 +49,12 @@ class Model:
         return -square / (2 * self.prior_variance) - 0.5 * d * math.log(2 * math.pi * self.prior_variance)
 
 
-class OneVector(Model):
-    """The parameters are one vector θ of length `features`."""
-
-    @method
-    def init(self, key: RandomKey, scale: float = 0.1, dtype: jnp.dtype | None = None) -> Vector:
-        """θ ~ N(0, scale² I)."""
-        return _draw(key, {"theta": (self.features,)}, scale, dtype)["theta"]
-
-
 class Categorical(Model):
     """Labels 0 … classes − 1, told apart by logits: log p(y|x) = a_y − logsumexp(a), a = a(θ, x)."""
-
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each parameter."""
-        raise NotImplementedError
 
     def _logits(self, params: Params, x: Float[Array, "features"]) -> Float[Array, "classes"]:
         """a(θ, x) for one input."""
         raise NotImplementedError
-
-    @method
-    def init(self, key: RandomKey, scale: float = 0.1, dtype: jnp.dtype | None = None) -> dict[str, Array]:
-        """All entries ~ N(0, scale²)."""
-        return _draw(key, self._shapes(), scale, dtype)
 
     @method
     def log_likelihood(self, params: Params, example: Example) -> Scalar:
@@ -83,11 +78,13 @@ def like(params: Params, x: ArrayLike) -> Array:
     return jnp.asarray(x, jax.tree.leaves(params)[0].dtype)
 
 
-def _draw(
-    key: RandomKey, shapes: dict[str, tuple[int, ...]], scale: float, dtype: jnp.dtype | None
-) -> dict[str, Array]:
-    arguments.non_negative("scale", scale)
-    keys = jax.random.split(key, len(shapes))
-    return {
-        name: scale * jax.random.normal(k, shape, dtype) for k, (name, shape) in zip(keys, shapes.items(), strict=True)
-    }
+@jax.custom_jvp
+def softplus(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """log(1 + eˣ), without overflow; its derivative is the logistic function.
+
+    `jax.nn.softplus` differentiates through `logaddexp`, which keeps more arrays than σ(x) alone.
+    """
+    return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+
+
+softplus.defjvps(lambda dx, _, x: jax.nn.sigmoid(x) * dx)
