@@ -1,10 +1,13 @@
 """The command line. Nothing heavy is imported before a command needs it, so that --help answers at once."""
 
+import os
 import re
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
@@ -81,10 +84,15 @@ def reproduce(
     ] = Path("out"),
 ) -> None:
     """Run experiments of the paper; write results.json, results.csv, figures and report.html."""
+    from rich import progress
+    from rich.console import Console
+
     from isotherm.experiments import reproduce as experiments
     from isotherm.experiments.experiment import Options
 
-    with progress_bar() as bar, mistakes_in_a_sentence(bar.stop):
+    columns = progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn()
+    times = progress.TimeElapsedColumn(), progress.TimeRemainingColumn()
+    with progress.Progress(*columns, *times, console=Console(stderr=True)) as bar, mistakes_in_a_sentence(bar.stop):
         task = bar.add_task("setting up", total=None)
 
         def tick(done: int, total: int, name: str) -> None:
@@ -95,7 +103,10 @@ def reproduce(
         except KeyboardInterrupt:
             bar.stop()
             typer.echo(f"stopped; finished runs are in {out / 'cells'}: the same command continues there", err=True)
-            end_at_once(130)
+            if threading.active_count() > 1:  # the runs in other threads would be thrown away: do not wait for them
+                sys.stderr.flush()
+                os._exit(130)
+            raise typer.Exit(130) from None
     for path in written:
         typer.echo(path)
 
@@ -150,21 +161,6 @@ def _run(work: Callable[[], Any], run: Path, data: Path | None) -> None:
         raise typer.Exit(130)
 
 
-def progress_bar() -> Any:
-    """A bar over runs with the time left, on standard error."""
-    from rich import progress
-    from rich.console import Console
-
-    return progress.Progress(
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
-
-
 data_app = typer.Typer(no_args_is_help=True, help="List, download and check the data sets.")
 app.add_typer(data_app, name="data")
 
@@ -214,15 +210,3 @@ def mistakes_in_a_sentence(before: Callable[[], Any] = lambda: None) -> Iterator
         sentence = re.sub(r"^\[Errno \d+\] ", "", str(error)).replace("data_dir (--data)", "--data")
         typer.echo(f"error: {sentence}", err=True)
         raise typer.Exit(1) from None
-
-
-def end_at_once(code: int) -> NoReturn:
-    """Exit without waiting for runs in other threads: they would be thrown away."""
-    import os
-    import sys
-    import threading
-
-    if threading.active_count() > 1:
-        sys.stderr.flush()
-        os._exit(code)
-    raise typer.Exit(code)

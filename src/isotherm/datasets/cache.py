@@ -27,8 +27,9 @@ def cached(source: Source, paths: Iterable[Path], label: str, make: Callable[[],
     split = _load(entry)
     if split is None:
         split = make()
-        with suppress(OSError):
-            _store(entry, split)
+        arrays = {f"{part}_{key}": a for part, data in split._asdict().items() for key, a in data.items()}
+        with suppress(OSError), files.replacing(entry, durable=False) as partial, partial.open("wb") as stream:
+            np.savez(stream, allow_pickle=False, **arrays)
     return split
 
 
@@ -39,9 +40,3 @@ def _load(entry: Path) -> Split | None:
             return Split(*({key: archive[f"{part}_{key}"] for key in ("x", "y")} for part in Split._fields))
     except Exception:  # whatever is wrong with an entry, it can be made again
         return None
-
-
-def _store(entry: Path, split: Split) -> None:
-    arrays = {f"{part}_{key}": a for part, data in split._asdict().items() for key, a in data.items()}
-    with files.replacing(entry, durable=False) as partial, partial.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **arrays)

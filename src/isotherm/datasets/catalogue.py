@@ -24,12 +24,8 @@ class Status(NamedTuple):
 def catalogue() -> list[dict[str, Any]]:
     """Every data set: name, title, licence, citation, homepage, its files and their addresses."""
     return [
-        {
-            "name": source.name,
-            "title": source.title,
-            "licence": source.licence,
-            "citation": source.citation,
-            "homepage": source.homepage,
+        {name: getattr(source, name) for name in ("name", "title", "licence", "citation", "homepage")}
+        | {
             "files": [file.name for file in source.files],
             "addresses": list(dict.fromkeys(url for file in source.files for url in source.urls(file))),
         }

@@ -4,7 +4,6 @@ The binary version is read. The version for Python is pickled, and a pickle can 
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isotherm import arguments
 from isotherm.datasets import lookup, verify
@@ -13,9 +12,7 @@ from isotherm.datasets.images import two_classes
 from isotherm.datasets.lookup import DataDir
 from isotherm.datasets.source import Archive, Arrays, DatasetError, File, Source, Split
 
-CLASSES = (
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
-)  # fmt: skip
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 ROW = 1 + 3072  # a label byte, then the planes red, green, blue, each row by row
 SIZE = 10_000 * ROW
 
@@ -86,8 +83,5 @@ def _decode(contents: dict[str, bytes]) -> Split:
             raise DatasetError(f"{file.name} is not in CIFAR-10's binary format: {len(batch)} bytes, rows of {ROW}")
         rows.append(np.frombuffer(batch, np.uint8).reshape(-1, ROW))
     parts = np.concatenate(rows[:-1]), rows[-1]
-    return Split(*map(_images_and_labels, parts))
-
-
-def _images_and_labels(rows: NDArray[np.uint8]) -> Arrays:
-    return {"x": np.ascontiguousarray(rows[:, 1:]), "y": rows[:, 0].astype(np.int32)}
+    sides: list[Arrays] = [{"x": np.ascontiguousarray(p[:, 1:]), "y": p[:, 0].astype(np.int32)} for p in parts]
+    return Split(*sides)

@@ -1,8 +1,6 @@
 """Downloads with pooch: a progress bar on a terminal, and content verified before a file gets its name."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,42 +38,25 @@ def download(source: Source, file: File, folder: Path, by_hand: Path) -> Path:
 
 def _fetch(url: str, path: Path) -> None:
     import pooch
-
-    with _bar(url.rsplit("/", 1)[-1]) as bar:
-        pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=TIMEOUT)(url, str(path), None)
-
-
-@contextmanager
-def _bar(name: str) -> Iterator[Any]:
-    """A progress bar of the kind pooch accepts, or False where nobody is looking."""
-    if not sys.stderr.isatty():
-        yield False
-        return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield Bar(progress, progress.add_task(name, total=None))
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+        bar = Bar(progress, progress.add_task(url.rsplit("/", 1)[-1], total=None))
+        pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=TIMEOUT)(url, str(path), None)
 
 
 class Bar:
     """pooch's view of a rich progress bar: `total`, `update`, `reset`, `close`."""
 
+    total = 0
+
     def __init__(self, progress: Any, task: Any) -> None:
-        self._progress, self._task, self._total = progress, task, 0
-
-    @property
-    def total(self) -> int:
-        return self._total
-
-    @total.setter
-    def total(self, value: int) -> None:
-        self._total = value
-        self._progress.update(self._task, total=value or None)
+        self._progress, self._task = progress, task
 
     def update(self, amount: int) -> None:
-        self._progress.advance(self._task, amount)
+        self._progress.update(self._task, advance=amount, total=self.total or None)
 
     def reset(self) -> None:
         self._progress.update(self._task, completed=0)

@@ -5,7 +5,6 @@ of them `FOLDER/mnist/file` and `FOLDER/file` are found, plain or as .gz, .xz or
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from isotherm.datasets import download
@@ -39,20 +38,16 @@ def folders(data_dir: DataDir | None) -> list[Path]:
 def find(source: Source, file: File, data_dir: DataDir | None = None) -> Path | None:
     """The first path at which `file` is, by itself or in its archive; None if it is nowhere."""
     for folder in folders(data_dir):
-        for path in _candidates(source, file, folder):
+        inside = [folder / source.name, folder]
+        if source.archive:
+            inside += [place / source.archive.folder for place in inside]
+        paths = [place / (file.name + suffix) for place in inside for suffix in SUFFIXES]
+        if source.archive:
+            paths += [place / source.archive.name for place in inside]
+        for path in paths:
             if path.is_file():
                 return path
     return None
-
-
-def _candidates(source: Source, file: File, folder: Path) -> Iterator[Path]:
-    inside = [folder / source.name, folder]
-    if source.archive:
-        inside += [place / source.archive.folder for place in inside]
-    for place in inside:
-        yield from (place / (file.name + suffix) for suffix in SUFFIXES)
-    if source.archive:
-        yield from (place / source.archive.name for place in inside)
 
 
 def locate(source: Source, data_dir: DataDir | None = None, into: Path | None = None) -> dict[str, Path]:

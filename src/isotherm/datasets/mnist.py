@@ -10,7 +10,7 @@ from isotherm.datasets import lookup, verify
 from isotherm.datasets.cache import cached
 from isotherm.datasets.images import two_classes
 from isotherm.datasets.lookup import DataDir
-from isotherm.datasets.source import Arrays, DatasetError, File, Source, Split
+from isotherm.datasets.source import DatasetError, File, Source, Split
 
 MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
 
@@ -51,17 +51,12 @@ def pair(
             raise ValueError(f"{name} must be a digit from 0 to 9, got {digit!r}")
     if first == second:
         raise ValueError(f"first and second must be two digits, got {first} twice")
-    matrix = None
-    if projection is not None:
-        columns = arguments.integer("projection", projection, 1)
+    columns = None if projection is None else arguments.integer("projection", projection, 1)
+    parts = [two_classes(data, first, second) for data in load(data_dir)]
+    if columns is not None:
         matrix = np.random.default_rng(seed).standard_normal((784, columns))
-
-    def side(data: Arrays) -> Arrays:
-        chosen = two_classes(data, first, second)
-        x = chosen["x"] if matrix is None else chosen["x"] @ matrix
-        return chosen | {"x": x.astype(np.float32)}
-
-    return Split(*map(side, load(data_dir)))
+        parts = [part | {"x": part["x"] @ matrix} for part in parts]
+    return Split(*(part | {"x": part["x"].astype(np.float32)} for part in parts))
 
 
 def principal_components(components: int = 50, data_dir: DataDir | None = None) -> Split:
@@ -85,10 +80,7 @@ def principal_components(components: int = 50, data_dir: DataDir | None = None) 
 
 def _decode(contents: dict[str, bytes]) -> Split:
     train_x, train_y, test_x, test_y = (_idx(file.name, contents[file.name]) for file in SOURCE.files)
-    return Split(
-        {"x": train_x, "y": train_y.astype(np.int32)},
-        {"x": test_x, "y": test_y.astype(np.int32)},
-    )
+    return Split({"x": train_x, "y": train_y.astype(np.int32)}, {"x": test_x, "y": test_y.astype(np.int32)})
 
 
 def _idx(name: str, content: bytes) -> NDArray[np.uint8]:

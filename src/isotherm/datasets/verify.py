@@ -11,7 +11,7 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from isotherm.datasets.source import Archive, File, Source, WrongContentError
 
@@ -49,16 +49,10 @@ def stored_digest(paths: Iterable[Path]) -> str:
 def _read_plain(path: Path) -> tuple[bytes, str | None]:
     """The content as far as it could be read, and the fault that stopped the reading, if any."""
     with path.open("rb") as stream:
-        return _drain(_decompressing(stream))
-
-
-def _decompressing(stream: IO[bytes]) -> IO[bytes]:
-    head = stream.read(max(map(len, OPENERS)))
-    stream.seek(0)
-    for magic, opener in OPENERS.items():
-        if head.startswith(magic):
-            return cast(IO[bytes], opener(stream, "rb"))
-    return stream
+        head = stream.read(max(map(len, OPENERS)))
+        stream.seek(0)
+        opener = next((opener for magic, opener in OPENERS.items() if head.startswith(magic)), None)
+        return _drain(opener(stream, "rb") if opener else stream)
 
 
 def _drain(stream: IO[bytes]) -> tuple[bytes, str | None]:
