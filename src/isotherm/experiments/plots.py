@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from isotherm import files
 
@@ -35,8 +34,7 @@ STYLE: Any = {
 }
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One curve; `method` and `friction` choose how it looks, `spread` is half the height of a band around it."""
 
     label: str
@@ -47,8 +45,7 @@ class Line:
     spread: Sequence[float] | None = None
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(NamedTuple):
     """One set of axes: its title, curves, a horizontal line (label, y), a note above and the limits of its y axis."""
 
     title: str
@@ -77,7 +74,12 @@ def draw(
                 empty.set_visible(False)
         for column in axes.T:
             [place for place in column if place.get_visible()][-1].set_xlabel(xlabel)
-        _legend(figure, axes)
+        handles: dict[str, Any] = {}  # each label once, whichever panels it occurs in
+        for place in axes.flat:
+            handles |= {label: handle for handle, label in zip(*place.get_legend_handles_labels(), strict=True)}
+        if handles:
+            ncols = min(2 * columns, len(handles))
+            figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=ncols, fontsize=8)
     return figure
 
 
@@ -103,16 +105,6 @@ def _panel(axes: Any, panel: Panel, xscale: str, yscale: str) -> None:
     axes.set(xscale=xscale, yscale=yscale)
     if panel.limits is not None:
         axes.set_ylim(*panel.limits)
-
-
-def _legend(figure: Any, axes: Any) -> None:
-    """Each label once, whichever panels it occurs in."""
-    handles: dict[str, Any] = {}
-    for place in axes.flat:
-        handles |= {label: handle for handle, label in zip(*place.get_legend_handles_labels(), strict=True)}
-    if handles:
-        columns = min(2 * axes.shape[1], len(handles))
-        figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns, fontsize=8)
 
 
 def save(figure: Any, path: Path) -> Path:

@@ -8,11 +8,10 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from importlib.resources import files as package_files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from isotherm import files
 
@@ -32,8 +31,7 @@ HOW_TO_READ = (
 )
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One table cell: its words, a smaller line below, a shade (a key of SHADES), and whether it is the best."""
 
     text: str
@@ -42,22 +40,19 @@ class Entry:
     best: bool = False
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Entry]]
     caption: str = ""
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     path: Path
     caption: str
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """One experiment, or the reason why it was left out."""
 
     title: str
@@ -74,7 +69,10 @@ def write_json(entries: Sequence[dict[str, Any]], path: Path) -> Path:
 
 def write_csv(entries: Sequence[dict[str, Any]], path: Path) -> Path:
     """One line an entry: what it is, then its metrics; lists and settings stay in results.json."""
-    plain = [_without_lists(entry) for entry in entries]
+    plain = [
+        {name: value for name, value in entry.items() if not isinstance(value, dict | list)} | entry["metrics"]
+        for entry in entries
+    ]
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(dict.fromkeys(name for entry in plain for name in entry)), restval="")
     writer.writeheader()
@@ -149,12 +147,6 @@ def _picture(picture: Picture) -> str:
     caption = escape(picture.caption)
     image = f'<img alt="{caption}" src="data:image/png;base64,{content}">'
     return f'<figure><div class="scroll">{image}</div><figcaption>{caption}</figcaption></figure>'
-
-
-def _without_lists(entry: dict[str, Any]) -> dict[str, Any]:
-    """Metrics become columns of their own."""
-    plain = {name: value for name, value in entry.items() if not isinstance(value, dict | list)}
-    return plain | {name: "" if value is None else value for name, value in entry["metrics"].items()}
 
 
 def _write(path: Path, text: str) -> Path:

@@ -14,9 +14,9 @@ below ½ because mCCAdL's curve bends above.
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +60,18 @@ def log_prior(theta: Any) -> Any:
     return 0.0 * jnp.sum(theta)
 
 
-@dataclass(frozen=True)
+@cache
+def known_covariance() -> np.ndarray:
+    """S = (N²/n) Cov(x), of batches with replacement."""
+    return N**2 / BATCH * np.cov(data().astype(np.float64).T, bias=True)
+
+
 class Known(Posterior):
     """The same posterior, with the covariance of its noisy force known rather than estimated."""
 
-    covariance: Callable[[], np.ndarray]
-
     def noisy(self, position: Any, batch: Any, **more: Any) -> Noisy:
         estimated = super().noisy(position, batch, **more)
-        values, vectors = np.linalg.eigh(self.covariance())
+        values, vectors = np.linalg.eigh(known_covariance())
         root = jnp.asarray(vectors * np.sqrt(values), position.dtype)
         # A pair of rows ±r has mean zero, which is what Covariance takes out.
         rows = jnp.concatenate([root.T, -root.T]) / math.sqrt(2)
@@ -76,13 +79,7 @@ class Known(Posterior):
         return replace(estimated, _covariance=lambda: known)
 
 
-@cache
-def known_covariance() -> np.ndarray:
-    """S = (N²/n) Cov(x), of batches with replacement."""
-    return N**2 / BATCH * np.cov(data().astype(np.float64).T, bias=True)
-
-
-ESTIMATED, KNOWN = Posterior(log_likelihood, log_prior), Known(log_likelihood, log_prior, known_covariance)
+ESTIMATED, KNOWN = Posterior(log_likelihood, log_prior), Known(log_likelihood, log_prior)
 
 
 def sampler(variant: str, step_size: float) -> Any:
@@ -130,10 +127,8 @@ def slope(step_sizes: Sequence[float], biases: Sequence[float], errors: Sequence
     if len(points) < 2:
         return math.nan, math.nan
     h, b, e = (np.array(column) for column in zip(*points, strict=True))
-    weights = (b / e) ** 2
-    x = np.log(h) - np.average(np.log(h), weights=weights)
-    scale = np.sum(weights * x**2)
-    return float(np.sum(weights * x * np.log(b)) / scale), float(1 / np.sqrt(scale))
+    (order, _), covariance = np.polyfit(np.log(h), np.log(b), 1, w=b / e, cov="unscaled")
+    return float(order), float(np.sqrt(covariance[0, 0]))
 
 
 class WeakOrder:
@@ -144,27 +139,27 @@ class WeakOrder:
 
     def jobs(self, options: Options) -> list[Job]:
         steps = QUICK_STEPS if options.quick else STEPS
-        return [self._job(variant, h, steps) for variant in VARIANTS for h in STEP_SIZES]
-
-    def _job(self, variant: str, step_size: float, steps: int) -> Job:
-        settings = {
-            **attributes(sampler(variant, step_size)),
-            "kind": "cell",
-            "experiment": self.name,
-            "dataset": "gaussian-mean",
-            "sampler": variant,
-            "step_size": step_size,
-            "friction": FRICTION,
-            "seed": 0,
-            "rows": N,
-            "parameters": D,
-            "batch_size": BATCH,
-            "chains": CHAINS,
-            "steps": steps,
-            "burn_in": 0.2,
-        }
-        name = f"{self.name}/{variant}-h{step_size:g}"
-        return Job(name, settings, lambda: bias(variant, step_size, steps))
+        jobs = []
+        for variant in VARIANTS:
+            for h in STEP_SIZES:
+                settings = {
+                    **attributes(sampler(variant, h)),
+                    "kind": "cell",
+                    "experiment": self.name,
+                    "dataset": "gaussian-mean",
+                    "sampler": variant,
+                    "step_size": h,
+                    "friction": FRICTION,
+                    "seed": 0,
+                    "rows": N,
+                    "parameters": D,
+                    "batch_size": BATCH,
+                    "chains": CHAINS,
+                    "steps": steps,
+                    "burn_in": 0.2,
+                }
+                jobs.append(Job(f"{self.name}/{variant}-h{h:g}", settings, partial(bias, variant, h, steps)))
+        return jobs
 
     def summarise(self, done: Sequence[JobResult], figures: Path) -> tuple[list[dict[str, Any]], Section]:
         cells = [{**one.job.settings, **one.result} for one in done]
