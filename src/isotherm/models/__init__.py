@@ -12,7 +12,6 @@ Computation runs in the parameters' dtype; examples are cast to it.
 """
 
 from isotherm.models.drbm import DRBM
-from isotherm.models.linear import Linear, Logistic, Softmax
-from isotherm.models.mlp import MLP
+from isotherm.models.regression import MLP, Linear, Logistic, Softmax
 
 __all__ = ["DRBM", "MLP", "Linear", "Logistic", "Softmax"]

@@ -66,14 +66,9 @@ class DRBM(Categorical):
         return jax.nn.log_softmax(jax.lax.map(one, like(params, x), batch_size=PREDICT_BLOCK))
 
 
-def _spread(z: Float[Array, "hidden"], u: Float[Array, "hidden classes"]) -> Float[Array, "hidden classes"]:
-    """z_j + U_jk, for z = c + Wx."""
-    return jnp.broadcast_to(z[:, None], u.shape) + u
-
-
 def _sum_softplus(z: Float[Array, "hidden"], u: Float[Array, "hidden classes"]) -> Float[Array, "classes"]:
-    """Σ_j softplus(z_j + U_jk)."""
-    return softplus(_spread(z, u)).sum(axis=0)
+    """Σ_j softplus(z_j + U_jk), for z = c + Wx."""
+    return softplus(z[:, None] + u).sum(axis=0)
 
 
 @jax.custom_jvp
@@ -96,7 +91,7 @@ def _log_probability_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) ->
     z = c + w @ x
     log_p = jax.nn.log_softmax(d + _sum_softplus(z, u))
     r = jax.nn.one_hot(y, d.shape[0], dtype=d.dtype) - jnp.exp(log_p)
-    sigma = jax.nn.sigmoid(_spread(z, u))
+    sigma = jax.nn.sigmoid(z[:, None] + u)
     q = sigma @ r
     terms = [
         None if dd is None else r @ dd,

@@ -1,4 +1,4 @@
-"""Models that see x through a linear function of it: linear, logistic and softmax regression.
+"""Linear, logistic and softmax regression, and softmax regression on hidden units, which is the two-layer network.
 
 The parameters of `Linear` and `Logistic` are one vector θ of length `features`. There is no intercept; for one, add a
 column of ones to x.
@@ -76,3 +76,24 @@ class Softmax(Categorical):
 
     def _logits(self, params: Params, x: Float[Array, "features"]) -> Float[Array, "classes"]:
         return params["W"] @ x + params["b"]
+
+
+@dataclass(frozen=True)
+class MLP(Categorical):
+    """Two-layer network: log p(y|x) = a_y − logsumexp(a), a = W₂ tanh(W₁x + b₁) + b₂.
+
+    Parameters `W1` (hidden, features), `b1` (hidden,), `W2` (classes, hidden), `b2` (classes,); labels are
+    0 … classes − 1.
+    """
+
+    features: int
+    hidden: int
+    classes: int
+    prior_variance: float = 10.0
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        f, h, k = self.features, self.hidden, self.classes
+        return {"W1": (h, f), "b1": (h,), "W2": (k, h), "b2": (k,)}
+
+    def _logits(self, params: Params, x: Float[Array, "features"]) -> Float[Array, "classes"]:
+        return params["W2"] @ jnp.tanh(params["W1"] @ x + params["b1"]) + params["b2"]

@@ -1,7 +1,7 @@
 import jax
 import numpy as np
 
-from isotherm.models import Linear, Logistic, Softmax
+from isotherm.models import MLP, Linear, Logistic, Softmax
 
 
 def test_linear_likelihood_and_mean_by_hand():
@@ -41,3 +41,15 @@ def test_softmax_likelihood_and_gradient_by_hand():
     residual = np.eye(3)[2] - p
     np.testing.assert_allclose(gradient["b"], residual)
     np.testing.assert_allclose(gradient["W"], np.outer(residual, x))
+
+
+def test_mlp_prediction_by_hand():
+    rng = np.random.default_rng(0)
+    w1, b1, w2, b2 = (rng.normal(size=s) for s in [(5, 4), (5,), (3, 5), (3,)])
+    x = rng.normal(size=(7, 4))
+    a = np.tanh(x @ w1.T + b1) @ w2.T + b2
+    expected = a - np.log(np.exp(a).sum(axis=1, keepdims=True))
+    with jax.enable_x64(True):
+        params = jax.tree.map(jax.numpy.asarray, {"W1": w1, "b1": b1, "W2": w2, "b2": b2})
+        log_p = MLP(4, 5, 3).predict(params, x)
+    np.testing.assert_allclose(log_p, expected)
