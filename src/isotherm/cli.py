@@ -49,7 +49,7 @@ def demo() -> None:
     console = Console()
     console.print(demonstration.INTRODUCTION)
     total = len(demonstration.CELLS)
-    results = list(track(demonstration.run(), "sampling", total, console=Console(stderr=True)))
+    results = dict(track(demonstration.run(), "sampling", total, console=Console(stderr=True)))
     console.print(demonstration.table(results))
     path = demonstration.figure(results, Path("isotherm-demo") / "w2.png")
     console.print(f"figure: {path}", soft_wrap=True, highlight=False)

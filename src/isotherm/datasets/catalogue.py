@@ -39,10 +39,9 @@ def fetch(name: str, data_dir: DataDir | None = None) -> list[Path]:
     Missing files are downloaded into `data_dir/name`, or into the user's cache if no folder is given.
     """
     source = SOURCES[arguments.choice("name", name, SOURCES)]
-    into = None if data_dir is None else Path(data_dir).expanduser()
-    if into is not None:
-        into.mkdir(parents=True, exist_ok=True)
-    located = lookup.locate(source, data_dir, into)
+    if data_dir is not None:
+        Path(data_dir).expanduser().mkdir(parents=True, exist_ok=True)
+    located = lookup.locate(source, data_dir, into=data_dir)
     verify.read(source, located)
     return list(dict.fromkeys(located.values()))
 

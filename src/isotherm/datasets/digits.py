@@ -3,7 +3,7 @@
 import numpy as np
 
 from isotherm import arguments
-from isotherm.datasets.source import Arrays, Source, Split
+from isotherm.datasets.source import Source, Split
 
 SOURCE = Source(
     name="digits",
@@ -26,9 +26,5 @@ def load(test: int = 360, seed: int = 0) -> Split:
     if arguments.integer("test", test, 1) >= rows:
         raise ValueError(f"test must be less than {rows}, all there are, got {test}")
     order = np.random.default_rng(seed).permutation(rows)
-
-    def side(rows: slice) -> Arrays:
-        x, y = bunch.data[order[rows]], bunch.target[order[rows]]
-        return {"x": (x / 16).astype(np.float32), "y": y.astype(np.int32)}
-
-    return Split(side(slice(test, None)), side(slice(test)))
+    x, y = (bunch.data[order] / 16).astype(np.float32), bunch.target[order].astype(np.int32)
+    return Split({"x": x[test:], "y": y[test:]}, {"x": x[:test], "y": y[:test]})

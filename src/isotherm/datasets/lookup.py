@@ -50,13 +50,13 @@ def find(source: Source, file: File, data_dir: DataDir | None = None) -> Path | 
     return None
 
 
-def locate(source: Source, data_dir: DataDir | None = None, into: Path | None = None) -> dict[str, Path]:
+def locate(source: Source, data_dir: DataDir | None = None, into: DataDir | None = None) -> dict[str, Path]:
     """The path of each file of `source`, by name; missing files are downloaded `into` a folder or the user's cache."""
     located: dict[str, Path] = {}
     for file in source.files:
         path = find(source, file, data_dir)
         if path is None:
-            by_hand = folders(data_dir)[0] / source.name
-            path = download.download(source, file, (into or user_cache()) / source.name, by_hand)
+            folder, by_hand = Path(into or user_cache()).expanduser(), folders(data_dir)[0]
+            path = download.download(source, file, folder / source.name, by_hand / source.name)
         located[file.name] = path
     return located

@@ -66,17 +66,13 @@ def cifar10_pair(first: str, second: str, smallest: float) -> Task:
     )
 
 
-def load_letter(prior_variance: float, data_dir: Path | None) -> Materials:
-    return load_drbm(DRBM(letter.FEATURES, 100, letter.CLASSES, prior_variance), letter.load, data_dir)
-
-
 def other_prior(prior_variance: float) -> Task:
     """One cell a method."""
     return replace(
         LETTER,
         dataset=f"letter-prior-{prior_variance:g}",
         title=f"letter, prior variance {prior_variance:g}",
-        load=partial(load_letter, prior_variance),
+        load=partial(load_drbm, DRBM(letter.FEATURES, 100, letter.CLASSES, prior_variance), letter.load),
         step_sizes=(2e-2,),
         frictions=(10.0,),
         methods=("sgnht", "mccadl", "eccadl"),
@@ -123,7 +119,7 @@ CIFAR10 = (AIRPLANE, cifar10_pair("deer", "horse", 3.9e-4), cifar10_pair("cat", 
 LETTER = Task(
     dataset="letter",
     title="letter, 100 hidden units, 4326 parameters",
-    load=partial(load_letter, 10.0),
+    load=partial(load_drbm, DRBM(letter.FEATURES, 100, letter.CLASSES, prior_variance=10.0), letter.load),
     step_sizes=(2e-2, 2.5e-2, 3e-2),
     passes=760,
     quick_passes=4,

@@ -1,6 +1,6 @@
 """`isotherm demo`: linear regression with its exact posterior, every method at a small and a large step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ INTRODUCTION = (
     f"2-Wasserstein distance of the draws to the exact posterior after {PASSES} passes, the first fifth dropped; "
     "0 is perfect."
 )
-Results = Sequence[tuple[Cell, dict[str, Any]]]
+Results = dict[Cell, dict[str, Any]]
 
 
 def run() -> Iterator[tuple[Cell, dict[str, Any]]]:
@@ -36,13 +36,12 @@ def table(results: Results) -> Any:
     from rich.table import Table
 
     columns = Table("sampler", *(f"step size {h:g}" for h in STEP_SIZES))
-    by_cell = dict(results)
-    distances = {cell: result["metrics"]["w2"] for cell, result in results}
+    distances = {cell: result["metrics"]["w2"] for cell, result in results.items()}
     best = {h: min(w2 for cell, w2 in distances.items() if cell.step_size == h and w2 is not None) for h in STEP_SIZES}
 
     def text(cell: Cell) -> str:
-        if by_cell[cell]["first_bad_step"] is not None:
-            return f"[red]{_divergence(by_cell[cell])}[/red]"
+        if results[cell]["first_bad_step"] is not None:
+            return f"[red]{_divergence(results[cell])}[/red]"
         style = "[bold green]" if distances[cell] == best[cell.step_size] else ""
         return f"{style}{distances[cell]:.4f}"
 
@@ -55,7 +54,7 @@ def figure(results: Results, path: Path) -> Path:
     """Distance against passes, one panel a step size."""
     panels = []
     for h in STEP_SIZES:
-        here = [(LABELS[cell.method], cell.method, result) for cell, result in results if cell.step_size == h]
+        here = [(LABELS[cell.method], cell.method, result) for cell, result in results.items() if cell.step_size == h]
         lines = [
             plots.Line(label, result["curves"]["passes"], result["curves"]["w2"], method)
             for label, method, result in here

@@ -79,8 +79,8 @@ def of_classifier(draws: Any, materials: Materials, burn_in: float, most: int = 
 def of_mean(draws: Any, materials: Materials, first: int, last: int | None = None) -> tuple[float, float]:
     """Test log loss and error of the mean over draws `first` up to `last`."""
     x, labels = _test_set(materials)
-    mean = jax.tree.map(lambda a: a[first:last].mean(axis=0, dtype=np.float64).astype(a.dtype), draws)
-    log_p = np.minimum(_predict(materials.model, mean, x), 0)
+    mean = jax.tree.map(lambda a: a[first:last].mean(axis=0, dtype=np.float64, keepdims=True).astype(a.dtype), draws)
+    log_p = np.minimum(_predict(materials.model, mean, x)[0], 0)
     return diagnostics.log_loss(log_p, labels), diagnostics.error(log_p, labels)
 
 
@@ -92,7 +92,7 @@ def predictive(draws: Any, materials: Materials, most: int = MOST_DRAWS) -> dict
     losses, weighted = [], []
     for first in range(0, len(chosen), BLOCK):
         block = jax.tree.map(lambda array, f=first: jnp.asarray(array[chosen[f : f + BLOCK]]), draws)
-        log_p = np.minimum(_predict_many(materials.model, block, x), 0)
+        log_p = np.minimum(_predict(materials.model, block, x), 0)
         losses.append(diagnostics.log_losses(log_p, labels))
         weighted.append(diagnostics.average(log_p) + np.log(len(log_p) / len(chosen)))
     log_p = np.minimum(np.logaddexp.reduce(weighted, axis=0), 0)
@@ -122,10 +122,5 @@ def _test_set(materials: Materials) -> tuple[Any, np.ndarray]:
 
 
 @partial(jax.jit, static_argnames="model")
-def _predict(model: Any, params: Any, x: Any) -> Any:
-    return model.predict(params, x)
-
-
-@partial(jax.jit, static_argnames="model")
-def _predict_many(model: Any, params: Any, x: Any) -> Any:
-    return jax.lax.map(lambda one: model.predict(one, x), params)
+def _predict(model: Any, draws: Any, x: Any) -> Any:
+    return jax.lax.map(lambda params: model.predict(params, x), draws)
