@@ -13,7 +13,7 @@ test: .venv/developing
 # Tests of single functions, under a minute together; what compiles for longer (expm, covariance, every model) is left out.
 FAST := tests/test_layering.py tests/test_threefry.py tests/test_arguments.py tests/test_files.py tests/diagnostics \
   tests/dynamics/test_flows.py tests/dynamics/test_splitting.py tests/dynamics/test_tridiagonal.py \
-  tests/models --ignore=tests/models/test_model.py tests/samplers/test_settings.py \
+  tests/models --ignore=tests/models/test_contract.py tests/samplers/test_settings.py \
   $(patsubst %,tests/run/test_%.py,checks plan signals) \
   $(patsubst %,tests/store/test_%.py,checkpoint disk header)
 

@@ -34,11 +34,9 @@ def write(name: str, title: str, tasks: Sequence[Task], curve: str, entries: Ent
 
 def _caption(title: str, rows: Sequence[Sequence[plots.Panel]]) -> str:
     panels = [panel for row in rows for panel in row]
-    sentences = [f"{title}."]
-    if any(line.spread is not None for panel in panels for line in panel.lines):
-        sentences.append("A line is the mean over seeds, the band around it ± one standard deviation over seeds.")
-    else:
-        sentences.append("One seed: no bands.")
+    banded = any(line.spread is not None for panel in panels for line in panel.lines)
+    bands = "A line is the mean over seeds, the band around it ± one standard deviation over seeds."
+    sentences = [f"{title}.", bands if banded else "One seed: no bands."]
     if any(panel.level is not None for panel in panels):
         sentences.append("Dotted: the reference, NUTS on all the data.")
     if any(panel.note for panel in panels):

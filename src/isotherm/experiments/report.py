@@ -115,18 +115,15 @@ def _section(section: Section) -> str:
 
 def _table(table: Table) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
-    rows = "\n".join(_row(row, named=not table.columns[0]) for row in table.rows)
+    named = not table.columns[0]  # the first entry says what its row is, and stays in view when the others are scrolled
+    names = [f'<th scope="row">{_breakable(row[0].text)}</th>' if named else "" for row in table.rows]
+    values = ["".join(_entry(entry) for entry in row[named:]) for row in table.rows]
+    rows = "\n".join(f"<tr>{name}{value}</tr>" for name, value in zip(names, values, strict=True))
     caption = f'<p class="note">{escape(table.caption)}</p>' if table.caption else ""
     return (
         f'<h3>{escape(table.title)}</h3><div class="scroll"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>{caption}"
     )
-
-
-def _row(row: Sequence[Entry], named: bool) -> str:
-    """`named`: the first entry says what the row is, and stays in view when the others are scrolled."""
-    head = f'<th scope="row">{_breakable(row[0].text)}</th>' if named else ""
-    return f"<tr>{head}{''.join(_entry(entry) for entry in row[named:])}</tr>"
 
 
 def _entry(entry: Entry) -> str:

@@ -27,8 +27,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from isotherm.models.method import method
-from isotherm.models.model import Categorical, like, softplus
+from isotherm.models.model import Categorical, like, method, softplus
 from isotherm.types import Example, Params, Scalar
 
 PREDICT_BLOCK = 256  # rows predicted at once: 20 MB of (rows, hidden, classes) for 200 hidden units and 100 classes

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from isotherm.models.method import method
-from isotherm.models.model import Categorical, Model, like, softplus
+from isotherm.models.model import Categorical, Model, like, method, softplus
 from isotherm.types import Example, Params, Scalar, Vector
 
 
