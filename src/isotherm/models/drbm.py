@@ -24,13 +24,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from isotherm.models.model import Categorical, like, method, softplus
 from isotherm.types import Example, Params, Scalar
-
-PREDICT_BLOCK = 256  # rows predicted at once: 20 MB of (rows, hidden, classes) for 200 hidden units and 100 classes
 
 
 @dataclass(frozen=True)
@@ -50,54 +47,41 @@ class DRBM(Categorical):
         return {"W": (h, f), "U": (h, k), "c": (h,), "d": (k,)}
 
     def _logits(self, params: Params, x: Float[Array, "features"]) -> Float[Array, "classes"]:
-        return params["d"] + _sum_softplus(params["c"] + params["W"] @ x, params["U"])
+        return params["d"] + softplus(_inputs(params, x)).sum(axis=0)
 
     @method
     def log_likelihood(self, params: Params, example: Example) -> Scalar:
         """log p(y|x) = a_y − logsumexp(a), with the differential of the module's docstring."""
-        x = like(params, example["x"])
-        return _log_probability(params["W"], params["U"], params["c"], params["d"], x, example["y"])
-
-    @method
-    def predict(self, params: Params, x: ArrayLike) -> Float[Array, "m classes"]:
-        """Log-probabilities of each row's classes, computed `PREDICT_BLOCK` rows at a time."""
-        one = functools.partial(self._logits, params)
-        return jax.nn.log_softmax(jax.lax.map(one, like(params, x), batch_size=PREDICT_BLOCK))
+        return _log_probability(params, like(params, example["x"]), example["y"])
 
 
-def _sum_softplus(z: Float[Array, "hidden"], u: Float[Array, "hidden classes"]) -> Float[Array, "classes"]:
-    """Σ_j softplus(z_j + U_jk), for z = c + Wx."""
-    return softplus(z[:, None] + u).sum(axis=0)
+def _inputs(params: Params, x: Float[Array, "features"]) -> Float[Array, "hidden classes"]:
+    """c_j + U_jk + W_j·x."""
+    return (params["c"] + params["W"] @ x)[:, None] + params["U"]
 
 
 @jax.custom_jvp
-def _log_probability(
-    w: Float[Array, "hidden features"],
-    u: Float[Array, "hidden classes"],
-    c: Float[Array, "hidden"],
-    d: Float[Array, "classes"],
-    x: Float[Array, "features"],
-    y: Int[Array, ""],
-) -> Scalar:
-    """log p(y|x) of one example, with the differential of the module's docstring."""
-    a = d + _sum_softplus(c + w @ x, u)
+def _log_probability(params: Params, x: Float[Array, "features"], y: Int[Array, ""]) -> Scalar:
+    a = params["d"] + softplus(_inputs(params, x)).sum(axis=0)
     return a[y] - jax.nn.logsumexp(a)
 
 
 def _log_probability_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Scalar, Scalar]:
-    w, u, c, d, x, y = primals
-    dw, du, dc, dd, dx = (None if isinstance(t, SymbolicZero) else t for t in tangents[:5])
-    z = c + w @ x
-    log_p = jax.nn.log_softmax(d + _sum_softplus(z, u))
+    params, x, y = primals
+    dw, du, dc, dd, dx = (
+        None if isinstance(t, SymbolicZero) else t for t in (*(tangents[0][name] for name in "WUcd"), tangents[1])
+    )
+    inputs, d = _inputs(params, x), params["d"]
+    log_p = jax.nn.log_softmax(d + softplus(inputs).sum(axis=0))
     r = jax.nn.one_hot(y, d.shape[0], dtype=d.dtype) - jnp.exp(log_p)
-    sigma = jax.nn.sigmoid(z[:, None] + u)
+    sigma = jax.nn.sigmoid(inputs)
     q = sigma @ r
     terms = [
         None if dd is None else r @ dd,
         None if dc is None else q @ dc,
         None if dw is None else q @ (dw @ x),
-        None if dx is None else q @ (w @ dx),
-        None if du is None else jnp.tensordot(sigma * jnp.broadcast_to(r[None, :], u.shape), du, 2),
+        None if dx is None else q @ (params["W"] @ dx),
+        None if du is None else jnp.tensordot(sigma * r[None, :], du, 2),
     ]
     return log_p[y], functools.reduce(jnp.add, (term for term in terms if term is not None))
 
