@@ -50,6 +50,12 @@ class Batches:
                 f"replacement, got {self.size}; lower it or set replace=True"
             )
 
+    def larger(self, rows: int) -> "Batches":
+        """Batches of at least so many rows, or of all there are."""
+        if max(rows, self.size) < self.population:
+            return Batches(self.population, max(rows, self.size))
+        return Batches(self.population, self.population, replace=False)
+
     def take(self, key: RandomKey, data: Batch) -> Batch:
         """A batch of `data`; all of it, in order, when the batch is everything and nothing is replaced."""
         if not self.replace and self.size == self.population:

@@ -8,6 +8,7 @@ where c = N²/(n(n−1)) for batches drawn with replacement and N(N−n)/(n(n−
 its transpose Jᵀ·, so neither the n×d matrix of per-example gradients nor the d×d covariance is formed.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from isotherm import arguments
-from isotherm.types import Batch, Example, Matrix, Number, Params, Scalar, Vector
+from isotherm.types import Batch, Example, Matrix, Number, Params, RandomKey, Scalar, Vector
+
+COLUMNS = 64  # of the Hessian that are computed together
 
 
 @dataclass(frozen=True)
@@ -67,20 +70,52 @@ class Covariance:
 
 
 @dataclass(frozen=True)
+class Curvature:
+    """The Hessian K of −log π(θ | data) as a batch tells it, as an operator; what is not asked for is not computed."""
+
+    matvec: Callable[[Vector], Vector]
+
+    def dense(self, like: Vector) -> Matrix:
+        """K itself, some columns at a time, so that little memory is needed beside it; `like` is any vector."""
+        columns = jax.lax.map(self.matvec, jnp.eye(like.size, dtype=like.dtype), batch_size=COLUMNS)
+        return (columns + columns.T) / 2
+
+    def whitened(self, w: Vector | Number) -> "Curvature":
+        """diag(w) K diag(w): with w = M^(−1/2), the curvature in mass-whitened variables."""
+        return Curvature(lambda v: w * self.matvec(w * v))
+
+
+@dataclass(frozen=True)
 class Noisy:
     """What a posterior says at one position on one batch.
 
     `curvature_ratio` is what the Hessian K of −log π is to S when the model is right: by the information equality
-    K = N·Cov(g), so K = S n/N with replacement, S n/(N − n) without.
+    K = N·Cov(g), so K = S n/N with replacement, S n/(N − n) without. `curvature` is K measured, or None for a model
+    that cannot be differentiated twice.
+
+    `share` times S is the covariance of `force`: less than 1 on a batch larger than those that S is meant for.
     """
 
     force: Vector
     _covariance: Callable[[], Covariance]
     curvature_ratio: float = 0.0
+    _curvature: Callable[[], Curvature | None] = lambda: None
+    _fresh: Callable[[RandomKey, Vector, int], "Noisy"] | None = None
+    share: float = 1.0
+    population: int = 1
 
     @property
     def covariance(self) -> Covariance:
         return self._covariance()
+
+    @property
+    def curvature(self) -> Curvature | None:
+        return self._curvature()
+
+    def fresh(self, key: RandomKey, position: Vector, rows: int = 0) -> "Noisy":
+        """The posterior at any position on another batch, of at least so many rows. What it says of S is still meant
+        for batches as large as this one. Where there are no data to draw from, this batch again."""
+        return self if self._fresh is None else self._fresh(key, position, rows)
 
 
 @dataclass(frozen=True)
@@ -114,8 +149,10 @@ class Posterior:
         population: int,
         replace: bool = True,
         unravel: Callable[[Vector], Any] = lambda position: position,
+        size: int | None = None,
     ) -> Noisy:
-        """The force at the flat vector `position` on `batch`, out of `population` examples, and its covariance."""
+        """The force at the flat vector `position` on `batch`, out of `population` examples, its covariance and the
+        curvature. `size` is the number of examples of the batches whose forces S is the covariance of, if not this."""
 
         def one(position: Vector, example: Example) -> Scalar:
             return self.log_likelihood(unravel(position), example)
@@ -125,9 +162,14 @@ class Posterior:
 
         values, tangents = jax.linearize(each, position)
         transpose = jax.linear_transpose(tangents, position)
-        n = values.shape[0]
-        prior_force = jax.grad(lambda position: self.log_prior(unravel(position)))(position)
-        force = (population / n) * transpose(jnp.ones_like(values))[0] + prior_force
+        rows = values.shape[0]
+        n = rows if size is None else size
+        whole = size is not None and rows == population  # all examples, not a sample of them
+
+        def prior(position: Vector) -> Scalar:
+            return self.log_prior(unravel(position))
+
+        force = (population / rows) * transpose(jnp.ones_like(values))[0] + jax.grad(prior)(position)
 
         def forward(v: Vector) -> Float[Array, " n"]:
             if "custom_lin" in str(jax.make_jaxpr(tangents)(v)):  # what JAX makes of one, and then cannot compile
@@ -138,16 +180,32 @@ class Posterior:
             return tangents(v)
 
         def covariance() -> Covariance:
-            if n < 2:
-                raise ValueError(f"batch_size must be at least 2 to estimate a covariance, got {n}")
-            spread = population * population if replace else population * (population - n)
+            if rows < 2:
+                raise ValueError(f"batch_size must be at least 2 to estimate a covariance, got {rows}")
+            spread = population * population if replace else population * max(population - n, 0)
             return Covariance(
-                spread / (n * (n - 1)),
+                spread / (n * (rows if replace and whole else rows - 1)),
                 forward,
                 lambda u: transpose(u)[0],
                 lambda: jax.vmap(jax.grad(one), in_axes=(None, 0))(position, batch),
-                n**-0.5,
+                rows**-0.5,
             )
 
+        def curvature() -> Curvature | None:
+            def energy(position: Vector) -> Scalar:
+                return -(population / rows) * jnp.sum(each(position)) - prior(position)
+
+            def forward_over_reverse(v: Vector) -> Vector:
+                return jax.jvp(jax.grad(energy), (position,), (v,))[1]
+
+            def reverse_over_reverse(v: Vector) -> Vector:  # for a jax.custom_vjp, which has no forward derivative
+                return jax.grad(lambda position: jax.grad(energy)(position) @ v)(position)
+
+            for product in (forward_over_reverse, reverse_over_reverse):
+                with contextlib.suppress(Exception):  # whatever a model's own derivative rules raise
+                    jax.eval_shape(product, position)
+                    return Curvature(product)
+            return None
+
         ratio = n / population if replace else n / max(population - n, 1)
-        return Noisy(force, covariance, ratio)
+        return Noisy(force, covariance, ratio, curvature, share=0.0 if whole else n / rows, population=population)

@@ -71,7 +71,6 @@ def joint_step(theta, p, xi, S, m, h, T, mu, t):
     w = jnp.asarray(m) ** -0.5
     values, vectors = jnp.linalg.eigh(w[:, None] * S * w[None])
     white = w * p
-    moved, after, energy = flows.joint(
-        lambda fs: [vectors @ (f(values) * (vectors.T @ white)) for f in fs], white, lambda s: h / (2 * T) * s, t
-    )
-    return flows.drift(jnp.asarray(theta), moved, w, t), after / w, xi + t / mu * (energy - len(p) * T)
+    path = flows.joint(vectors.T @ white, t * h / (2 * T) * values)
+    position = flows.drift(jnp.asarray(theta), vectors @ path.moved, w, t)
+    return position, vectors @ path.momentum / w, xi + t / mu * (path.energy - len(p) * T)

@@ -1,7 +1,5 @@
 """eCCAdL: when its covariance is renewed, what protects a far start, what it picks by itself, what memory it takes."""
 
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -52,22 +50,49 @@ def sampled(init, step_size):
     return tree.posterior.theta.values.reshape(-1, d)
 
 
-def test_a_far_start_is_protected_by_the_bound_on_the_first_steps(monkeypatch):
-    """From 20 times the mode's opposite most labels are wrong with certainty: S is far larger than near the mode, and
-    there is no curvature. The mean was off by 1.7 standard deviations after 1,500 steps, without the bound by 119."""
-    near = sampled(TRUTH, 0.1)
+@pytest.mark.parametrize("step_size", ["auto", 1.0])
+def test_a_far_start_comes_home(step_size):
+    """From 20 times the mode's opposite, 293 standard deviations away, most labels are wrong with certainty: S is far
+    larger than near the mode, and there is no curvature. After 900 steps the mean of the next 600 is right within the
+    error of their number, about 40 independent ones; it was off by 1.7 standard deviations once."""
+    near, far = sampled(TRUTH, 0.1), sampled(-20 * TRUTH, step_size)
+    assert np.sqrt(np.mean(((far.mean(0) - near.mean(0)) / near.std(0)) ** 2)) < 0.5
 
-    def error():
-        far = sampled(-20 * TRUTH, 1.0)
-        return np.sqrt(np.mean(((far.mean(0) - near.mean(0)) / near.std(0)) ** 2))
 
-    assert error() < 10
-    monkeypatch.setattr(sys.modules["isotherm.samplers.eccadl"], "RAMP", 1e-3)  # no bound from the first step on
-    jax.clear_caches()
-    try:
-        assert error() > 50
-    finally:
-        jax.clear_caches()
+def test_the_thermostat_does_not_wind_up_on_a_long_way_down():
+    """A linear regression whose coefficients are 10, from 0: 450 standard deviations away. ξ, which loses 1 in a unit
+    of time at most, once took up 166, and the variance was a third of what it should be for a long time."""
+    x = rng.standard_normal((2000, 10)).astype(np.float32)
+    data = {"x": x, "y": (x @ np.full(10, 10.0) + rng.standard_normal(2000)).astype(np.float32)}
+    posterior = isotherm.Posterior(
+        lambda b, row: -0.5 * (row["y"] - row["x"] @ b) ** 2, lambda b: -0.05 * jnp.sum(b**2)
+    )
+    tree = isotherm.sample(
+        posterior,
+        isotherm.eccadl(),
+        data,
+        jnp.zeros(10),
+        batch_size=100,
+        passes=300,
+        burn_in=1 / 3,
+        thin=2,
+        progress=False,
+    )
+    draws, H = tree.posterior.theta.values.reshape(-1, 10).astype(float), x.T @ x.astype(float) + 0.1 * np.eye(10)
+    assert abs(np.trace(H @ np.cov(draws.T)) / 10 - 1) < 0.05  # 1,600 independent draws of ten: 1.1 %
+    error = draws.mean(0) - np.linalg.solve(H, x.T @ data["y"].astype(float))
+    assert np.sqrt(error @ H @ error / 10) < 0.1
+    assert abs(tree.sample_stats.friction.mean() - 1) < 0.5
+
+
+def test_the_friction_outweighs_the_noise_that_a_low_rank_estimate_does_not_see():
+    """A is at least four times (h/2)ρ, and ξ moves with it."""
+    sampler = isotherm.eccadl(0.003, covariance="low_rank", rank=4)
+    tree = isotherm.sample(
+        POSTERIOR, sampler, {"x": X, "y": Y}, jnp.asarray(TRUTH, jnp.float32), batch_size=n, steps=3000, progress=False
+    )
+    assert float(tree.sample_stats.friction.min()) > 100
+    np.testing.assert_allclose(tree.sample_stats.kinetic_temperature.mean(), 1, atol=0.1)
 
 
 def test_auto_leaves_the_noise_that_a_low_rank_estimate_does_not_see_to_the_friction():
@@ -85,7 +110,7 @@ def test_auto_leaves_the_noise_that_a_low_rank_estimate_does_not_see_to_the_fric
 
 @pytest.mark.parametrize("rank", [8, 24])
 def test_memory_of_low_rank_is_the_basis_and_a_few_copies(rank):
-    """At most rank + 15 copies of θ, of which five are θ, p and the moments; the record of draws is beside that."""
+    """At most rank + 18 copies of θ, of which five are θ, p and the moments; the record of draws is beside that."""
     model = MLP(200, 500, 10, prior_variance=1.0)
     data = {"x": np.zeros((100, 200), np.float32), "y": np.zeros(100, np.int32)}
     posterior, sampler = isotherm.Posterior(model.log_likelihood, model.log_prior), isotherm.eccadl(1e-3, rank=rank)
@@ -98,4 +123,4 @@ def test_memory_of_low_rank_is_the_basis_and_a_few_copies(rank):
     lowered = loop.advance.lower(sampler, carry, run.data, ids, plan, (0, 10), run.evaluation, slots)
     use = lowered.compile().memory_analysis()
     copies = (use.temp_size_in_bytes + use.output_size_in_bytes) / (4 * size) - slots
-    assert rank + 5 < copies <= rank + 15
+    assert rank + 5 < copies <= rank + 18

@@ -4,6 +4,8 @@ Tolerance: 1e-9 relative over 200 steps in double precision; the arithmetic is t
 of 1e-16 a step would have to grow by 1e7 to reach it.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,7 @@ from scipy.linalg import expm
 from scipy.special import expit
 
 import isotherm
+from isotherm.dynamics.balance import balanced, kinetic_energy
 
 N, n, d, STEPS = 60, 12, 5, 200
 rng = np.random.default_rng(7)
@@ -19,6 +22,7 @@ X = rng.standard_normal((N, d))
 Y = np.sign(rng.standard_normal(N))
 THETA0 = 0.3 * rng.standard_normal(d)
 ROWS = rng.integers(0, N, (STEPS + 1, n))
+OWN_ROWS = np.random.default_rng(9).integers(0, N, n)
 MASS = np.exp(rng.standard_normal(d) / 2)
 
 
@@ -34,11 +38,12 @@ POSTERIOR = isotherm.Posterior(log_likelihood, log_prior)
 
 
 def ours(sampler):
-    """θ after each step, and the momentum and random numbers it began with."""
+    """θ after each step, and the momentum and random numbers it began with. A batch of its own is OWN_ROWS."""
     data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
 
     def noisy(theta, rows):
-        return POSTERIOR.noisy(theta, jax.tree.map(lambda a: a[rows], data), population=N)
+        found = POSTERIOR.noisy(theta, jax.tree.map(lambda a: a[rows], data), population=N)
+        return dataclasses.replace(found, _fresh=lambda key, theta, size: noisy(theta, OWN_ROWS))
 
     keys = jax.random.split(jax.random.key(3), STEPS + 1)
     theta = jnp.asarray(THETA0)
@@ -71,11 +76,11 @@ def covariance(theta, rows):
     return N**2 / n * np.cov(gradients(theta, rows).T, ddof=1)
 
 
-def assert_same(found, expected):
+def assert_same(found, expected, within=1e-9):
     scale = np.abs(expected).max()
     assert np.isfinite(scale)
     assert np.ptp(expected, axis=0).min() > 1e-3  # it moved
-    assert np.abs(found - expected).max() <= 1e-9 * scale
+    assert np.abs(found - expected).max() <= within * scale
 
 
 GENERAL = {"temperature": 0.7, "thermal_mass": 3.0, "mass": MASS}
@@ -84,12 +89,13 @@ GENERAL = {"temperature": 0.7, "thermal_mass": 3.0, "mass": MASS}
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("settings", [{}, GENERAL], ids=["unit", "general"])
 @pytest.mark.parametrize("how", [{"expm": "dense"}, {"expm": "taylor"}, {"expm": "lanczos", "rank": d}], ids=str)
-def test_mccadl_is_algorithm_1(settings, how):
+@pytest.mark.parametrize("batch", ["force", "own"])
+def test_mccadl_is_algorithm_1(settings, how, batch):
     h, A = 0.15, 2.0
-    found, state, keys = ours(isotherm.mccadl(h, A, **settings, **how))
+    found, state, keys = ours(isotherm.mccadl(h, A, covariance_batch=batch, **settings, **how))
     beta, mu = 1 / settings.get("temperature", 1.0), settings.get("thermal_mass", d)
     m = settings.get("mass", np.ones(d))
-    R = normals(keys, 2)
+    R = normals(keys if batch == "force" else [jax.random.split(key)[0] for key in keys], 2)
 
     theta, xi = THETA0, A
     # The algorithm's p₀ is a half kick behind ours, which starts where the force is evaluated.
@@ -101,6 +107,7 @@ def test_mccadl_is_algorithm_1(settings, how):
         theta = theta + h / 2 * p / m
         p = np.exp(-xi * h / 2) * p + np.sqrt(A / beta * (1 - np.exp(-xi * h)) / xi) * np.sqrt(m) * R[t, 0]
         xi = xi + h / 2 / mu * (p @ (p / m) - d / beta)
+        sigma = sigma if batch == "force" else covariance(theta, OWN_ROWS)
         p = expm(-h * h / 2 * beta * sigma @ np.diag(1 / m)) @ p
         xi = xi + h / 2 / mu * (p @ (p / m) - d / beta)
         p = np.exp(-xi * h / 2) * p + np.sqrt(A / beta * (1 - np.exp(-xi * h)) / xi) * np.sqrt(m) * R[t, 1]
@@ -157,11 +164,21 @@ def test_sgnht_in_the_symmetric_splitting():
     assert_same(found, np.stack(expected))
 
 
+def hessian(theta, rows):
+    x, y = X[rows], Y[rows]
+    weights = expit(y * (x @ theta)) * expit(-y * (x @ theta))
+    return N / n * (weights[:, None] * x).T @ x + np.eye(d)
+
+
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("settings", [{}, GENERAL], ids=["unit", "general"])
-@pytest.mark.parametrize("h", [0.15, 1.0])
-def test_eccadl(settings, h):
-    """BOEOB with a full kick where the force is evaluated; Ŝ from batches of its own. At first h is bounded."""
+@pytest.mark.parametrize(
+    ("settings", "h", "start"),
+    [({}, 0.15, THETA0), (GENERAL, 1.0, THETA0), ({}, 1.0, 30 + THETA0), (GENERAL, 0.15, 30 + THETA0)],
+    ids=["unit", "general", "far", "far, general"],
+)
+def test_eccadl(settings, h, start):
+    """BEOEB with a full kick where the force is evaluated; Ŝ and K̂ from batches of their own. At first h is bounded;
+    from far away the friction is smaller and ξ stays, and S is not averaged, until the chain is home."""
     A, window, every = 2.0, 4.0, 7
     sampler = isotherm.eccadl(h, A, window=window, every=every, **settings)
     data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
@@ -173,41 +190,73 @@ def test_eccadl(settings, h):
 
     @jax.jit
     def one(key, state, rows, own_rows):
-        state = sampler.renew(key, state, noisy(state.position, own_rows), sampler.renewal_due(state.step, d))
+        state = sampler.renew(key, state, noisy(state.position, own_rows), state.step)
         return sampler.step(key, state, noisy(state.position, rows))
 
-    theta = jnp.asarray(THETA0)
+    theta = jnp.asarray(start)
     begun = state = sampler.init(keys[0], theta, noisy(theta, ROWS[0]))
     found = []
     for t in range(STEPS):
         state = one(keys[t + 1], state, ROWS[t], renewal_rows[t])
         found.append(np.asarray(state.position))
 
-    beta, mu = 1 / settings.get("temperature", 1.0), settings.get("thermal_mass", d)
+    T, mu = settings.get("temperature", 1.0), settings.get("thermal_mass", d)
     w = 1 / np.sqrt(settings.get("mass", np.ones(d)))
-    R = normals(keys[1:], 2)
-    theta, p, xi = THETA0, np.asarray(begun.momentum), A
-    S, renewals = w[:, None] * covariance(theta, ROWS[0]) * w, 1
+    R = normals(keys[1:], 1)[:, 0]
+    theta, p, xi = start, np.asarray(begun.momentum), A
+
+    def here(rows):
+        return w[:, None] * covariance(theta, rows) * w, w[:, None] * hessian(theta, rows) * w
+
+    def strongest():
+        """By 32 steps of the power method."""
+        v = np.cos(1 + np.arange(d) ** 2.0)
+        for _ in range(32):
+            v = K @ v / np.linalg.norm(K @ v)
+        return np.linalg.norm(K @ v)
+
+    def distance(rows, t):
+        """The mean squares of F, less its noise, and of p, in their own standard deviations at home; 1 unless that is
+        too much. At first K may be that of a right model."""
+        values, V = np.linalg.eigh(S)
+        at_home = T * np.maximum(np.diag(V.T @ K @ V), 1e-6 * strongest())
+        squares, energy = (V.T @ (w * force(theta, rows))) ** 2, np.mean(p**2) / T - 1
+        mean = energy + np.mean((squares - values) / at_home)
+        chance = 4 * np.sqrt(2 / d * np.mean((1 + values / at_home) ** 2))
+        careful = energy + np.mean(squares / np.maximum(at_home, T * n / N * values))
+        return np.clip(min(mean / 4, 2 ** (t / 25) * careful), 1, N) if mean > 1 + chance else 1.0
+
+    (S, K), renewals = here(ROWS[0]), 1
+    far = distance(ROWS[0], 0)
+    assert start is THETA0 or far > 1
     expected = []
     for t in range(STEPS):
         if t & (t - 1) == 0 or t % max(every, 2 ** int(np.log2(t)) // 16) == 0:
-            renewals += 1
+            renewals = 1 if far > 1 else renewals + 1
             kappa = max(2 / (renewals + 1), 1 / window)
-            S = (1 - kappa) * S + kappa * w[:, None] * covariance(theta, renewal_rows[t]) * w
+            new_S, new_K = here(renewal_rows[t])
+            S = (1 - kappa) * S + kappa * new_S
+            K = new_K if renewals == 1 else (K + new_K) / 2
+            far = min(far, distance(renewal_rows[t], t))
+        xi = A if t & (t - 1) == 0 else xi
         values, V = np.linalg.eigh(S)
-        size = min(h, 2 ** (t / 100) / np.sqrt(n / N * values[-1]))
-        gamma = size / 2 * beta * values * (1 + n / N * np.tanh(size**2 * beta * values / 4))
-        p = p + size * w * force(theta, ROWS[t])
-        p = np.exp(-xi * size / 2) * p + np.sqrt(A / beta * (1 - np.exp(-xi * size)) / xi) * R[t, 0]
-        inside = V.T @ p
-        moved = (1 - np.exp(-size * gamma)) / gamma * inside
-        energy = np.sum((1 - np.exp(-2 * size * gamma)) / (2 * gamma) * inside**2)
-        theta = theta + w * (V @ moved)
-        p = V @ (np.exp(-size * gamma) * inside)
-        xi = xi + (energy - size * d / beta) / mu
-        p = np.exp(-xi * size / 2) * p + np.sqrt(A / beta * (1 - np.exp(-xi * size)) / xi) * R[t, 1]
+        size = min(h, 2 ** (t / 25) * np.sqrt(0.25 / max(strongest(), n / N * values[-1])))
+        loss, curvatures = 1 - np.exp(-size * A), np.diag(V.T @ K @ V)
+        y = np.asarray(balanced(size**2 / (2 * T * far) * values, size**2 * curvatures, loss))
+        y = np.maximum(y, size * np.sqrt(np.maximum(curvatures, n / N * values))) if far > 1 else y
+        p = V.T @ (p + size * w * force(theta, ROWS[t]))
+        moved = (1 - np.exp(-y / 2)) / y * p
+        energy = np.sum(p**2 * (1 - np.exp(-y)) / y) / 2
+        p = np.exp(-y / 2) * p
+        p = np.exp(-xi * size) * p + np.sqrt(A * T * (1 - np.exp(-2 * xi * size)) / xi) * (V.T @ R[t])
+        moved = moved + (1 - np.exp(-y / 2)) / y * p
+        energy = energy + np.sum(p**2 * (1 - np.exp(-y)) / y) / 2
+        theta, p = theta + w * (V @ (size * moved)), V @ (np.exp(-y / 2) * p)
+        if far == 1:
+            xi = xi + size / mu * (energy - T * np.sum(kinetic_energy(jnp.asarray(y), loss)))
         expected.append(theta)
-    assert_same(np.stack(found), np.stack(expected))
+    assert far == 1
+    assert_same(np.stack(found), np.stack(expected), 1e-9 if start is THETA0 else 1e-7)  # 100 times as far to go
 
 
 @pytest.mark.usefixtures("float64")

@@ -1,26 +1,29 @@
-"""The covariance S of the force, remembered over batches, and functions of it applied to a vector.
+"""The covariance S of the force and the curvature K of −log π, remembered over batches.
 
 An estimate is an average Ŝ ← Ŝ + κ(S − Ŝ) over batches, with κ = 1/t for all of them alike (`running`) or a memory of
-the last w or so (`windowed`). `Estimate` says what it can do; it comes in three sizes:
+the last w or so (`windowed`). It gives coordinates in which Ŝ is diagonal, and what the curvature is along each of
+them. `Estimate` says what it can do; it comes in three sizes:
 
-    Dense      Ŝ itself and its eigen-decomposition; d² memory
+    Dense      Ŝ and K̂ themselves and the eigen-decomposition of Ŝ; d² memory
     LowRank    its k leading eigenvectors, and the mean of the remaining eigenvalues in all other directions; kd memory
     Diagonal   its diagonal
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from isotherm.posterior import Covariance
+from isotherm.posterior import Covariance, Curvature
 from isotherm.types import Matrix, Number, RandomKey, Scalar, Vector
 
-Function = Callable[[Float[Array, "..."]], Float[Array, "..."]]
 Condition = Bool[Array, ""]
+Coordinates = tuple[Float[Array, "..."], ...]  # an array for each of an estimate's Directions
 
+POWER = 32  # steps of the power method
+ROUNDS = 3  # of it, for the curvature that noise does not outweigh
 BLOCK = 2  # how many of its directions a low-rank estimate renews at a time
 
 
@@ -38,12 +41,60 @@ def blend(old: Array, new: Array, weight: Scalar) -> Array:
     return old + weight * (new - old)
 
 
+class Local(NamedTuple):
+    """What one batch says of S and K in mass-whitened variables. Where K cannot be had, or is not finite, it is taken
+    to be `ratio` times S. `share` is how much of S counts against K in `stiffness`. The covariance of `force` is
+    `force_share` times S."""
+
+    covariance: Covariance
+    curvature: Curvature | None
+    ratio: float
+    share: Number
+    force: Vector
+    force_share: float
+    population: int
+
+    def dense_curvature(self, S: Matrix) -> Matrix:
+        K = self.ratio * S if self.curvature is None else self.curvature.dense(S[0])
+        return jnp.where(jnp.isfinite(K).all(), K, self.ratio * S)
+
+    def products(self, v: Vector) -> tuple[Vector, Vector]:
+        """S v and K v."""
+        image = self.covariance.matvec(v)
+        bent = self.ratio * image if self.curvature is None else self.curvature.matvec(v)
+        return image, jnp.where(jnp.isfinite(bent).all(), bent, self.ratio * image)
+
+
+class Directions(NamedTuple):
+    """Coordinates of one kind: S and K along each, how many they are, and whether they count +1 or −1 in a sum over all
+    directions (LowRank subtracts its span from the whole space)."""
+
+    noise: Float[Array, "..."]
+    curvature: Float[Array, "..."]
+    number: int
+    sign: int = 1
+
+    def total(self, values: Float[Array, "..."]) -> Scalar:
+        """The sum of `values`, one a direction or one for all."""
+        return self.sign * (self.number * values if values.ndim == 0 else jnp.sum(values))
+
+
 @runtime_checkable
 class Estimate(Protocol):
-    """Ŝ, as a pytree of arrays that is part of a sampler's state."""
+    """Ŝ and K̂, as a pytree of arrays that is part of a sampler's state."""
+
+    @property
+    def strongest(self) -> Scalar:
+        """K's largest eigenvalue, or somewhat more."""
+        ...
+
+    @property
+    def stiffness(self) -> Scalar:
+        """The largest eigenvalue of K − share·S, or somewhat more: the curvature that noise does not outweigh."""
+        ...
 
     @classmethod
-    def first(cls, covariance: Covariance, position: Vector, rank: int, key: RandomKey) -> "Estimate":
+    def first(cls, local: Local, position: Vector, rank: int, key: RandomKey) -> "Estimate":
         """From one batch; `rank` is how many directions a low-rank estimate keeps."""
         ...
 
@@ -52,24 +103,36 @@ class Estimate(Protocol):
         """How many renewals it takes to renew all of it."""
         ...
 
-    def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> "Estimate":
-        """With another batch in the average; unchanged unless `due`, a condition that is the same for all chains."""
+    def renewed(
+        self, due: Condition, curvature_due: Condition, local: Local, window: Number, position: Vector, key: RandomKey
+    ) -> "Estimate":
+        """With another batch in the average; unchanged unless `due`, a condition that is the same for all chains.
+        Where K is costly it is renewed only if `curvature_due` too."""
         ...
 
-    def apply(self, functions: Sequence[Function], v: Vector) -> list[Vector]:
-        """f(Ŝ)v for each function f of the eigenvalues."""
+    def directions(self) -> tuple[Directions, ...]:
+        """The coordinates in which Ŝ is diagonal."""
         ...
 
-    def largest(self) -> Scalar:
-        """The largest eigenvalue."""
+    @property
+    def ceiling(self) -> Scalar:
+        """The largest eigenvalue of K, or of what K would be in a right model, ratio·S."""
+        ...
+
+    def rotated(self, rows: Float[Array, "m d"]) -> Coordinates:
+        """Vectors, a row each, in those coordinates."""
+        ...
+
+    def restored(self, coordinates: Coordinates) -> Float[Array, "m d"]:
+        """The vectors again."""
         ...
 
     def middle(self) -> Scalar:
-        """An eigenvalue from the middle of the spectrum: what "auto" takes the step size from."""
+        """An eigenvalue of Ŝ from the middle of the spectrum: what "auto" takes the step size from."""
         ...
 
-    def unseen(self) -> tuple[Scalar, Scalar]:
-        """Of the directions that have no eigenvalue of their own: how large one may be, and their mean."""
+    def unseen(self) -> Scalar:
+        """The mean eigenvalue of Ŝ over the directions that have none of their own, or 0."""
         ...
 
 
@@ -78,80 +141,147 @@ class Dense(NamedTuple):
     average: Matrix
     values: Vector
     vectors: Matrix
+    curvature: Matrix
+    curvatures: Vector
+    strongest: Scalar
+    stiffness: Scalar
+    ceiling: Scalar
 
     @classmethod
-    def first(cls, covariance: Covariance, position: Vector, rank: int, key: RandomKey) -> "Dense":
-        average = covariance.dense()
-        return cls._of(jnp.ones((), average.dtype), average)
+    def first(cls, local: Local, position: Vector, rank: int, key: RandomKey) -> "Dense":
+        S = local.covariance.dense()
+        return cls._of(jnp.ones((), S.dtype), S, local.dense_curvature(S), local)
 
     @classmethod
-    def _of(cls, count: Scalar, average: Matrix) -> "Dense":
-        values, vectors = jnp.linalg.eigh(average)
-        return cls(count, average, jnp.maximum(values, 0), vectors)
+    def _of(cls, count: Scalar, S: Matrix, K: Matrix, local: Local) -> "Dense":
+        share = local.share
+        values, vectors = jnp.linalg.eigh(S)
+        values, rotated = jnp.maximum(values, 0), vectors.T @ (K @ vectors)
+        curvatures = jnp.maximum(jnp.diagonal(rotated), 0)
+        strongest = stiffness = strongest_direction(K, jnp.ones_like(values))[0]
+        for _ in range(ROUNDS):  # (K − share·S)v = λv is Kv = (λ + share·S)v, whose eigenvalue is 1
+            scale = jnp.maximum(stiffness, 1e-6 * strongest + jnp.finfo(values.dtype).tiny) + share * values
+            _, v = strongest_direction(rotated, scale)
+            stiffness = (v @ (rotated @ v) - share * (v @ (values * v))) / (v @ v)
+        ceiling = jnp.maximum(strongest, local.ratio * values[-1])
+        return cls(count, S, values, vectors, K, curvatures, strongest, stiffness, ceiling)
 
     @classmethod
     def parts(cls, d: int, rank: int) -> int:
         return 1
 
-    def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> "Dense":
+    def renewed(
+        self, due: Condition, curvature_due: Condition, local: Local, window: Number, position: Vector, key: RandomKey
+    ) -> "Dense":
         def renew() -> Dense:
-            count = self.renewals + 1
-            return self._of(count, blend(self.average, covariance.dense(), windowed(count, window)))
+            count, S, K = self.renewals + 1, local.covariance.dense(), self.curvature
+            weight = jnp.where(count > 1, 0.5, 1).astype(S.dtype)
+            K = jax.lax.cond(curvature_due, lambda: blend(K, local.dense_curvature(S), weight), lambda: K)
+            return self._of(count, blend(self.average, S, windowed(count, window)), K, local)
 
         return jax.lax.cond(due, renew, lambda: self)
 
-    def apply(self, functions: Sequence[Function], v: Vector) -> list[Vector]:
-        inside = v @ self.vectors
-        return [self.vectors @ (f(self.values) * inside) for f in functions]
+    def directions(self) -> tuple[Directions, ...]:
+        return (Directions(self.values, self.curvatures, self.values.size),)
 
-    def largest(self) -> Scalar:
-        return self.values[-1]
+    def rotated(self, rows: Float[Array, "m d"]) -> Coordinates:
+        return (rows @ self.vectors,)
+
+    def restored(self, coordinates: Coordinates) -> Float[Array, "m d"]:
+        return coordinates[0] @ self.vectors.T
 
     def middle(self) -> Scalar:
         return self.values[self.values.size // 2]
 
-    def unseen(self) -> tuple[Scalar, Scalar]:
-        return jnp.zeros_like(self.renewals), jnp.zeros_like(self.renewals)
+    def unseen(self) -> Scalar:
+        return jnp.zeros_like(self.renewals)
+
+
+class Outside(NamedTuple):
+    """The strongest curvature outside a span, by one step of the power method a renewal."""
+
+    vector: Vector
+    strongest: Scalar
+
+    @classmethod
+    def random(cls, position: Vector, key: RandomKey) -> "Outside":
+        v = jax.random.normal(key, position.shape, position.dtype)
+        return cls(v / jnp.linalg.norm(v), jnp.zeros((), position.dtype))
+
+    def renewed(self, due: Condition, local: Local, outside: Callable[[Vector], Vector]) -> "Outside":
+        image = outside(local.products(self.vector)[1])
+        size = jnp.linalg.norm(image)
+        turns = due & (size > 0)
+        # The norm of Kv is nearer to the largest eigenvalue than v·Kv, and never beyond it.
+        strongest = jnp.where(size > self.strongest, size, (self.strongest + size) / 2)
+        vector = jnp.where(turns, image / jnp.where(size > 0, size, 1), self.vector)
+        return Outside(vector, jnp.where(due, strongest, self.strongest))
 
 
 class Diagonal(NamedTuple):
+    """K̂ along a coordinate comes from products with random signs z: z ∘ Kz has K's diagonal as its mean."""
+
     renewals: Scalar
     values: Vector
     median: Scalar
+    curvatures: Vector
+    outside: Outside
+    ceiling: Scalar
 
     @classmethod
-    def first(cls, covariance: Covariance, position: Vector, rank: int, key: RandomKey) -> "Diagonal":
-        values = covariance.diagonal()
-        return cls(jnp.ones((), values.dtype), values, jnp.median(values))
+    def first(cls, local: Local, position: Vector, rank: int, key: RandomKey) -> "Diagonal":
+        values = local.covariance.diagonal()
+        zero, outside = jnp.zeros((), values.dtype), Outside.random(position, key)
+        nothing = cls(zero, values, jnp.median(values), jnp.zeros_like(values), outside, zero)
+        return nothing._renewed(local, zero + 1, position, key)
 
     @classmethod
     def parts(cls, d: int, rank: int) -> int:
         return 1
 
-    def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> "Diagonal":
-        def renew() -> Diagonal:
-            count = self.renewals + 1
-            values = blend(self.values, covariance.diagonal(), windowed(count, window))
-            return Diagonal(count, values, jnp.median(values))
+    def _renewed(self, local: Local, weight: Scalar, position: Vector, key: RandomKey) -> "Diagonal":
+        values = blend(self.values, local.covariance.diagonal(), weight)
+        signs = jax.random.rademacher(key, position.shape, position.dtype)
+        curvatures = blend(self.curvatures, signs * local.products(signs)[1], weight)
+        outside = self.outside.renewed(jnp.array(True), local, lambda v: v)
+        ceiling = jnp.maximum(outside.strongest, local.ratio * jnp.max(values))
+        return Diagonal(self.renewals + 1, values, jnp.median(values), curvatures, outside, ceiling)
 
-        return jax.lax.cond(due, renew, lambda: self)
+    def renewed(
+        self, due: Condition, curvature_due: Condition, local: Local, window: Number, position: Vector, key: RandomKey
+    ) -> "Diagonal":
+        weight = windowed(self.renewals + 1, window)
+        return jax.lax.cond(due, lambda: self._renewed(local, weight, position, key), lambda: self)
 
-    def apply(self, functions: Sequence[Function], v: Vector) -> list[Vector]:
-        return [f(self.values) * v for f in functions]
+    def directions(self) -> tuple[Directions, ...]:
+        return (Directions(self.values, jnp.maximum(self.curvatures, 0), self.values.size),)
 
-    def largest(self) -> Scalar:
-        return jnp.max(self.values)
+    def rotated(self, rows: Float[Array, "m d"]) -> Coordinates:
+        return (rows,)
+
+    def restored(self, coordinates: Coordinates) -> Float[Array, "m d"]:
+        return coordinates[0]
+
+    @property
+    def strongest(self) -> Scalar:
+        return self.outside.strongest
+
+    @property
+    def stiffness(self) -> Scalar:
+        """All of K: the diagonal does not know the friction in K's strongest direction."""
+        return self.outside.strongest
 
     def middle(self) -> Scalar:
         return self.median
 
-    def unseen(self) -> tuple[Scalar, Scalar]:
-        return jnp.max(self.values), jnp.zeros_like(self.renewals)
+    def unseen(self) -> Scalar:
+        return jnp.zeros_like(self.renewals)
 
 
 class LowRank(NamedTuple):
     """Ŝ = QᵀTQ + ρ(I − QᵀQ), the rows of Q orthonormal. They are renewed in turn, a block at a time: a product with
-    this batch's S gives a column of T and where outside the span its row should turn to, and one more gives ρ.
+    this batch's S gives a column of T and where outside the span its row should turn to, and one more gives ρ. K is
+    known in the same way: QKQᵀ, its mean outside the span, and its strongest direction there.
 
     One row follows another, each in place, so that little memory is needed beside Q; and a row is computed whether or
     not it is due and then chosen, since a branch would copy all of Q."""
@@ -162,17 +292,28 @@ class LowRank(NamedTuple):
     values: Float[Array, " k"]
     vectors: Float[Array, "k k"]
     rest: Scalar
+    bent: Float[Array, "k k"]
+    curvatures: Float[Array, " k"]
+    rest_curvature: Scalar
+    inner_stiffness: Scalar
+    inner_strongest: Scalar
+    outside: Outside
+    ratio: Scalar
 
     @classmethod
-    def first(cls, covariance: Covariance, position: Vector, rank: int, key: RandomKey) -> "LowRank":
+    def first(cls, local: Local, position: Vector, rank: int, key: RandomKey) -> "LowRank":
         """Random directions, and two rounds of renewals with this one batch."""
         d, dtype = position.size, position.dtype
         if d < 2:
             raise ValueError('covariance="low_rank" needs at least 2 parameters, got 1; use "dense"')
         k, blocks = cls._rank(d, rank), cls.parts(d, rank)
-        zero, square = jnp.zeros((), dtype), jnp.zeros((k, k), dtype)
-        nothing = cls(zero, jnp.zeros((k, d), dtype), square, jnp.zeros((k,), dtype), jnp.eye(k, dtype=dtype), zero)
+        zero, none, square = jnp.zeros((), dtype), jnp.zeros((k,), dtype), jnp.zeros((k, k), dtype)
+        basis, vectors = jnp.zeros((k, d), dtype), jnp.eye(k, dtype=dtype)
         random_key, renewal_key = jax.random.split(key)
+        outside = Outside.random(position, jax.random.fold_in(random_key, k))
+        nothing = cls(
+            zero, basis, square, none, vectors, zero, square, none, zero, zero, zero, outside, zero + local.ratio
+        )
 
         def fill(i: Array, estimate: LowRank) -> LowRank:
             random = jax.random.normal(jax.random.fold_in(random_key, i), (d,), dtype)
@@ -181,7 +322,7 @@ class LowRank(NamedTuple):
 
         def renew(i: Array, estimate: LowRank) -> LowRank:
             key = jax.random.fold_in(renewal_key, i)
-            return estimate._renewed(jnp.array(True), covariance, zero + 1, zero + 1, key)
+            return estimate._renewed(jnp.array(True), local, zero + 1, zero + 1, key)
 
         random_basis = jax.lax.fori_loop(0, k, fill, nothing)
         return jax.lax.fori_loop(0, 2 * blocks, renew, random_basis)._replace(renewals=jnp.full_like(zero, blocks))
@@ -195,42 +336,51 @@ class LowRank(NamedTuple):
     def parts(cls, d: int, rank: int) -> int:
         return max(1, cls._rank(d, rank) // BLOCK)
 
-    def renewed(self, due: Condition, covariance: Covariance, window: Number, key: RandomKey) -> "LowRank":
-        visits = jnp.floor(self.renewals / self._blocks) + 1  # of this block
-        return self._renewed(due, covariance, windowed(visits, window), windowed(self.renewals + 1, window), key)
-
-    def _renewed(
-        self, due: Condition, covariance: Covariance, weight: Scalar, rest_weight: Scalar, key: RandomKey
+    def renewed(
+        self, due: Condition, curvature_due: Condition, local: Local, window: Number, position: Vector, key: RandomKey
     ) -> "LowRank":
+        visits = jnp.floor(self.renewals / self._blocks) + 1  # of this block
+        return self._renewed(due, local, windowed(visits, window), windowed(self.renewals + 1, window), key)
+
+    def _renewed(self, due: Condition, local: Local, weight: Scalar, rest_weight: Scalar, key: RandomKey) -> "LowRank":
         begin = self._size * (self.renewals.astype(jnp.int32) % self._blocks)
 
         def row(i: Array, estimate: LowRank) -> LowRank:
-            return estimate._turned(due, begin + i, covariance, weight)
+            return estimate._turned(due, begin + i, local, weight)
 
         after = jax.lax.fori_loop(0, self._size, row, self)
-        values, vectors = jnp.linalg.eigh((after.projected + after.projected.T) / 2)
+        values, vectors = jnp.linalg.eigh(_symmetric(after.projected))
+        bent = _symmetric(after.bent)
+        curvatures = jnp.maximum(jnp.sum(vectors * (bent @ vectors), axis=0), 0)
         random = jax.random.normal(key, self.basis.shape[1:], self.basis.dtype)
         probe = after._orthonormal(random, after.basis @ random)
-        rest = blend(self.rest, probe @ covariance.matvec(probe), rest_weight)
-        return LowRank(
-            self.renewals + due.astype(self.renewals.dtype),
-            after.basis,
-            after.projected,
-            jnp.where(due, jnp.maximum(values, 0), self.values),
-            jnp.where(due, vectors, self.vectors),
-            jnp.where(due, rest, self.rest),
+        image, curved = local.products(probe)
+        new = after._replace(
+            renewals=self.renewals + 1,
+            values=jnp.maximum(values, 0),
+            vectors=vectors,
+            rest=blend(self.rest, probe @ image, rest_weight),
+            curvatures=curvatures,
+            rest_curvature=blend(self.rest_curvature, probe @ curved, rest_weight),
+            inner_stiffness=jnp.linalg.eigvalsh(bent - local.share * _symmetric(after.projected))[-1],
+            inner_strongest=jnp.linalg.eigvalsh(bent)[-1],
+            outside=self.outside.renewed(due, local, lambda v: v - (after.basis @ v) @ after.basis),
         )
+        small = jax.tree.map(lambda new, old: jnp.where(due, new, old), [*new[:1], *new[2:]], [*self[:1], *self[2:]])
+        return LowRank(small[0], after.basis, *small[1:])
 
-    def _turned(self, due: Condition, i: Array, covariance: Covariance, weight: Scalar) -> "LowRank":
+    def _turned(self, due: Condition, i: Array, local: Local, weight: Scalar) -> "LowRank":
         """Row i by one step of subspace iteration, weighted as this batch is: q ← sq + κSq, orthonormal to other rows.
 
         s is the geometric mean of q·Sq and the least eigenvalue. With q·Sq alone, a row that holds a strong direction
         takes long to turn to a weak one; with the least eigenvalue alone, the batch's noise turns strong directions.
         """
         q = self.basis[i]
-        image = covariance.matvec(q)
-        inside = self.basis @ image
+        image, curved = local.products(q)
+        # One product, or XLA would keep a copy of the old basis for the second.
+        inside, curving = (self.basis @ jnp.stack([image, curved], axis=1)).T
         column = jnp.where(due, blend(self.projected[i], inside, weight), self.projected[i])
+        bent = jnp.where(due, blend(self.bent[i], curving, weight), self.bent[i])
         others = jnp.arange(self.values.size, dtype=i.dtype) != i
         turned = jnp.sqrt(jnp.maximum(column[i] * self.values[0], 0)) * q + weight * image
         turns = due & (turned @ turned > 0)
@@ -238,6 +388,7 @@ class LowRank(NamedTuple):
         return self._replace(
             basis=self.basis.at[i].set(jnp.where(due, new, q)),
             projected=self.projected.at[i].set(column).at[:, i].set(column),
+            bent=self.bent.at[i].set(bent).at[:, i].set(bent),
         )
 
     def _orthonormal(self, row: Vector, overlap: Array, others: Array | bool = True) -> Vector:
@@ -255,19 +406,54 @@ class LowRank(NamedTuple):
     def _blocks(self) -> int:
         return self.values.size // self._size
 
-    def apply(self, functions: Sequence[Function], v: Vector) -> list[Vector]:
-        inside = (self.basis @ v) @ self.vectors
-        beyond = [f(self.rest) for f in functions]
-        scaled = jnp.stack([(f(self.values) - r) * inside for f, r in zip(functions, beyond, strict=True)])
-        added = (scaled @ self.vectors.T) @ self.basis
-        return [r * v + a for r, a in zip(beyond, added, strict=True)]
+    def directions(self) -> tuple[Directions, ...]:
+        """Those inside the span, and the whole space less the span, as if all of it were outside."""
+        k, d = self.basis.shape
+        outside = self.rest, jnp.maximum(self.rest_curvature, 0)
+        return Directions(self.values, self.curvatures, k), Directions(*outside, k, -1), Directions(*outside, d)
 
-    def largest(self) -> Scalar:
-        return self.values[-1]
+    def rotated(self, rows: Float[Array, "m d"]) -> Coordinates:
+        inside = (self.basis @ rows.T).T @ self.vectors
+        return inside, inside, rows
+
+    def restored(self, coordinates: Coordinates) -> Float[Array, "m d"]:
+        inside, shadow, whole = coordinates
+        return whole + ((inside - shadow) @ self.vectors.T) @ self.basis
+
+    @property
+    def strongest(self) -> Scalar:
+        """At most twice too large: a direction may have a part inside the span and a part outside."""
+        return jnp.maximum(self.inner_strongest, 0) + self.outside.strongest
+
+    @property
+    def ceiling(self) -> Scalar:
+        return jnp.maximum(self.strongest, self.ratio * self.values[-1])
+
+    @property
+    def stiffness(self) -> Scalar:
+        """Outside the span the friction in K's strongest direction is not known, so all of K counts."""
+        return jnp.maximum(self.inner_stiffness, 0) + self.outside.strongest
 
     def middle(self) -> Scalar:
         return self.rest
 
-    def unseen(self) -> tuple[Scalar, Scalar]:
-        """The lower quartile of those inside: the least may be of a direction that is not found yet."""
-        return self.values[self.values.size // 4], self.rest
+    def unseen(self) -> Scalar:
+        return self.rest
+
+
+def strongest_direction(matrix: Matrix, scale: Vector) -> tuple[Scalar, Vector]:
+    """The largest eigenvalue of D^(−1/2) M D^(−1/2), D the diagonal `scale`, and D^(−1/2) times its eigenvector, by the
+    power method. An eigen-decomposition would cost a hundred times as much, and a tenth more or less is no matter."""
+    root = jax.lax.rsqrt(scale)
+    start = jnp.cos(1 + jnp.arange(scale.size, dtype=scale.dtype) ** 2)  # in no direction in particular
+
+    def turn(_: Array, v: Vector) -> Vector:
+        image = root * (matrix @ (root * v))
+        return image / jnp.maximum(jnp.linalg.norm(image), jnp.finfo(scale.dtype).tiny)
+
+    v = jax.lax.fori_loop(0, POWER, turn, start / jnp.linalg.norm(start))
+    return jnp.linalg.norm(root * (matrix @ (root * v))), root * v
+
+
+def _symmetric(matrix: Matrix) -> Matrix:
+    return (matrix + matrix.T) / 2

@@ -7,15 +7,12 @@ O  dp = −ξ p dt + √(2A/β) dW              Ornstein–Uhlenbeck
 D  dξ = (p·p − d/β)/μ dt                  thermostat
 """
 
-from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from isotherm.types import Number, Scalar, Vector
-
-Function = Callable[[Array], Array]
-Apply = Callable[[Sequence[Function]], Sequence[Vector]]
 
 
 def drift(position: Vector, momentum: Vector, w: Vector | Number, t: Number) -> Vector:
@@ -45,13 +42,19 @@ def decay_average(x: Float[Array, "..."] | float) -> Float[Array, "..."]:
     return jnp.where(x == 0, 1, -jnp.expm1(-safe) / safe)
 
 
-def joint(apply: Apply, momentum: Vector, rate: Function, t: Number) -> tuple[Vector, Vector, Scalar]:
-    """E: drift, noise friction and thermostat together, with Γ = rate(S): φ(tΓ)p, e^(−tΓ)p and p·φ(2tΓ)p, of which
+class Path(NamedTuple):
+    """Where E leads in a time t: by how much it moves the position, over t; the momentum after it; p·p on average."""
 
-        θ ← θ + w tφ(tΓ)p,    p ← e^(−tΓ)p,    ξ ← ξ + (t/μ)(p·φ(2tΓ)p − d/β)
+    moved: Array
+    momentum: Array
+    energy: Scalar
 
-    is the exact solution; the last is half (φ(tΓ)p)·(p + e^(−tΓ)p), since φ(2x) = φ(x)(1 + e^(−x))/2. `apply` takes
-    functions f and gives f(S)p for each.
-    """
-    moved, after = apply([lambda s: decay_average(t * rate(s)), lambda s: jnp.exp(-t * rate(s))])
-    return moved, after, moved @ (momentum + after) / 2
+
+def joint(momentum: Array, y: Array) -> Path:
+    """E: drift and noise friction together, in coordinates in which the friction is y/t:
+
+        θ ← θ + tφ(y)p,    p ← e^(−y)p,    p·p averages p·φ(2y)p
+
+    is the exact solution; the last is half (φ(y)p)·(p + e^(−y)p), since φ(2y) = φ(y)(1 + e^(−y))/2."""
+    moved, after = decay_average(y) * momentum, jnp.exp(-y) * momentum
+    return Path(moved, after, jnp.sum(moved * (momentum + after)) / 2)

@@ -1,7 +1,7 @@
 """What a random batch says of the posterior at a position: the one place where rows, model and parameters meet."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 
@@ -24,10 +24,17 @@ class Evaluation:
     def noisy(self, key: RandomKey, position: Vector, data: Batch) -> tuple[Noisy, RandomKey]:
         """Force and covariance on a batch drawn with `key`, and a key for what is then done with them."""
         batch_key, next_key = jax.random.split(key)
-        batch = self.batches.take(batch_key, data)
-        b = self.batches
-        noisy = self.posterior.noisy(position, batch, population=b.population, replace=b.replace, unravel=self.unravel)
-        return noisy, next_key
+
+        def fresh(key: RandomKey, position: Vector, rows: int) -> Noisy:
+            return self._at(position, self.batches.larger(rows).take(key, data), self.batches.size)
+
+        return replace(self._at(position, self.batches.take(batch_key, data)), _fresh=fresh), next_key
+
+    def _at(self, position: Vector, batch: Batch, size: int | None = None) -> Noisy:
+        population, replaced = self.batches.population, self.batches.replace
+        return self.posterior.noisy(
+            position, batch, population=population, replace=replaced, unravel=self.unravel, size=size
+        )
 
     def log_prior(self, position: Vector) -> Scalar:
         return self.posterior.log_prior(self.unravel(position))

@@ -137,7 +137,7 @@ def _advance(
         def renewed(key: RandomKey, state: SamplerState, step: Step) -> SamplerState:
             key = jax.random.fold_in(jax.random.fold_in(key, START), step)
             noisy, renewal_key = evaluation.noisy(key, state.position, data)
-            return sampler.renew(renewal_key, state, noisy, sampler.renewal_due(step, state.position.size))
+            return sampler.renew(renewal_key, state, noisy, step)
 
         def stretch(loop: tuple[Step, Carry, Record]) -> tuple[Step, Carry, Record]:
             """A renewal, if it is due, and the steps up to the next."""

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_dataclass
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Int
 
 from isotherm import arguments
 from isotherm.dynamics import flows
@@ -52,16 +52,13 @@ class Renewing(Sampler[S], Protocol[S]):
     used for the force. Which steps those are follows from the step's number and the number of parameters alone, so it
     is the same for all chains."""
 
-    def renewal_due(self, step: Int[Array, ""], parameters: int) -> Bool[Array, ""]:
-        """Whether `renew` has something to do before this step."""
-        ...
-
     def steps_to_renewal(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]:
         """How many steps, at least 1, from this one to the next that is due."""
         ...
 
-    def renew(self, key: RandomKey, state: S, noisy: Noisy, due: Bool[Array, ""]) -> S:
-        """The state with this batch remembered if `due`; unchanged otherwise."""
+    def renew(self, key: RandomKey, state: S, noisy: Noisy, step: Int[Array, ""]) -> S:
+        """The state with this batch remembered if that is due before this step; unchanged otherwise. `step` is the same
+        number for all chains, so that a condition on it is a branch."""
         ...
 
 
@@ -155,7 +152,8 @@ class Thermostat(Overdamped):
         """p ~ N(0, M/β), ξ = A."""
         dtype = position.dtype
         momentum = jnp.sqrt(jnp.asarray(self.temperature, dtype)) * jax.random.normal(key, position.shape, dtype)
-        friction, zero = jnp.asarray(self.friction, dtype), jnp.zeros((), dtype)
+        friction = jnp.asarray(1.0 if self.friction is None else self.friction, dtype)  # None: the sampler's own choice
+        zero = jnp.zeros((), dtype)
         return State(position, momentum, friction, jnp.zeros((), jnp.int32), kinetic_temperature(momentum), zero, zero)
 
     def thermal_mass_of(self, position: Vector) -> Setting:

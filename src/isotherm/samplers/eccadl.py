@@ -4,14 +4,15 @@
     dp = F̃(θ) dt − (h/2)β Ŝ M⁻¹p dt − ξp dt + √(2A/β) M^(1/2) dW
     dξ = (p·M⁻¹p − d/β)/μ dt
 
-is the equation of CCAdL and mCCAdL, and so is its invariant law. Two things differ. Drift, noise friction and
-thermostat act during the same h, so they are solved together, exactly: letter E, scheme BOEOB. And Ŝ is an average
-over a window of recent batches of its own, so that the friction does not follow the noise of the force it balances. The
-stationary law then hardly depends on the step size (docs/eccadl.md).
+is the equation of CCAdL and mCCAdL, and so is its invariant law. Three things differ. Drift and noise friction act
+during the same h, so they are solved together, exactly: letter E, scheme BEOEB. Ŝ is an average over a window of recent
+batches of its own, so that the friction does not follow the noise of the force it balances. And from Ŝ and the
+curvature K̂, measured on the same batches, follow the noise friction with which a step of this size keeps a Gaussian as
+it is (dynamics/balance.py) and the largest step size that is safe (docs/eccadl.md).
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,26 +20,49 @@ from jax.tree_util import register_dataclass
 from jaxtyping import Array, Bool, Int
 
 from isotherm import arguments
-from isotherm.dynamics import flows, splitting
-from isotherm.dynamics.covariance import Dense, Diagonal, Estimate, LowRank
+from isotherm.dynamics import balance, flows, splitting
+from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Directions, Estimate, Local, LowRank
 from isotherm.posterior import Noisy
-from isotherm.samplers.base import STATIC, State, Thermostat
+from isotherm.samplers.base import STATIC, State, Thermostat, normals
 from isotherm.types import Number, RandomKey, Scalar, Setting, Vector
 
 LETTERS = "BEO"
+EXACT = "BEOEB"  # the scheme whose variance dynamics/balance.py knows for any A; of others it knows it for A = 0
 ESTIMATES: dict[str, type[Estimate]] = {"dense": Dense, "low_rank": LowRank, "diagonal": Diagonal}
 DENSE_UP_TO = 512  # parameters; beyond, eigh costs more than it gives
-AUTO = 2.0  # (h²/2)β times an eigenvalue from the middle of S, at step_size="auto"
-UNSEEN = 0.25  # (h/2)β times the mean eigenvalue outside a low-rank estimate, over A, at most, at step_size="auto"
+ROWS = 5  # examples for each parameter, at least, from which "dense" estimates S and K
+AUTO = 2.0  # (h²/2)βλ for an eigenvalue λ from the middle of S, at most, at step_size="auto"
+BENT = 0.25  # the largest eigenvalue of h²K(I + (h²/2)βS)⁻¹, at most, at step_size="auto"
+UNSEEN = 0.25  # (h/2)β times the mean eigenvalue outside a low-rank estimate, over A, at most, where one is "auto"
+KNOWN = 1e-3  # K's mean outside a low-rank estimate over its largest eigenvalue, at least, to measure distances by it
+FAR = 4.0  # by how many standard errors a distance from the mode must be more than 1 to be believed
+COOLING = 4.0  # the distance from the mode over the one that the chain is allowed to keep until the next renewal
 RENEWALS = 16  # of the whole estimate while the number of steps doubles
-RAMP = 100  # steps in which the bound on h at the start doubles
+EARLY = 512  # steps in which K is renewed as often as S; after that, at powers of two
+RAMP = {"dense": 25, "low_rank": 100, "diagonal": 100}  # steps in which the bounds at the start double
 MOST_EVERY = 2**30  # twice it is still a 32-bit step number
+
+
+class Memory(NamedTuple):
+    """What is remembered of earlier batches: S and K in mass-whitened variables, and how far the mode is, as a variance
+    in units of the posterior's: 1 once the chain has come home."""
+
+    estimate: Estimate
+    distance: Scalar
+
+
+class Moving(NamedTuple):
+    """What E and O change: the way so far and the momentum, in the coordinates of the estimate, and βp² on average."""
+
+    moved: Coordinates
+    momentum: Coordinates
+    energy: Scalar | float
 
 
 @register_dataclass
 @dataclass(frozen=True)
 class ECCAdL(Thermostat):
-    """The memory of its state is an estimate of the mass-whitened force's covariance (dynamics/covariance.py)."""
+    """The memory of its state is an estimate of S and K in mass-whitened variables (dynamics/covariance.py)."""
 
     window: Setting
     every: int | None = field(metadata=STATIC)
@@ -47,46 +71,128 @@ class ECCAdL(Thermostat):
     rank: int = field(metadata=STATIC)
 
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
-        key, sketch_key = jax.random.split(key)
-        S = noisy.covariance.whitened(self.inverse_root_mass(position))
-        if self.step_size is None and S.scale == 0:
+        key, local_key, sketch_key = jax.random.split(key, 3)
+        local = self._local(local_key, position, noisy)
+        if self.step_size is None and local.covariance.scale == 0 and local.curvature is None:
             raise ValueError(
-                'step_size="auto" takes its measure from the noise of the gradients, and a batch of all the data, '
-                "drawn without replacement, has none; give step_size a number"
+                'step_size="auto" takes its measure from the noise of the gradients and from second derivatives; a '
+                "batch of all the data, drawn without replacement, has no noise, and this posterior cannot be "
+                "differentiated twice; give step_size a number"
             )
-        estimate = ESTIMATES[self.kind(position.size)].first(S, position, self.rank, sketch_key)
-        return super().init(key, position, noisy)._replace(memory=estimate)
+        estimate = ESTIMATES[self.kind(position.size)].first(local, position, self.rank, sketch_key)
+        state = super().init(key, position, noisy)
+        state = state._replace(memory=Memory(estimate, self._distance(local, estimate, state.momentum, state.step)))
+        return state._replace(friction=self._friction(state, state.step_size))
 
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
-        h = self._step_size(state, noisy.curvature_ratio)
+        h, T = self._step_size(state), self.temperature
+        A, before = self._friction(state, h), self._friction(state, state.step_size)
+        xi = state.friction + A - before
         w, mu = self.inverse_root_mass(state.position), self.thermal_mass_of(state.position)
-        moves = splitting.moves(self.scheme, LETTERS)
+        moves = splitting.moves(self.scheme, LETTERS)[1:]  # after the kick, which is the first
+        estimate, distance = state.memory
+        directions = estimate.directions()
+        loss = -jnp.expm1(-h * A) if self.scheme == EXACT else jnp.zeros_like(h)
 
-        def rate(values: Array) -> Array:
-            """Γ = (h/2)βS, and a little more for large h, where the variance would be too large by K/S."""
-            x = h * h / (2 * self.temperature) * values
-            return x / h * (1 + noisy.curvature_ratio * jnp.tanh(x / 2))
+        def friction(s: Directions) -> Array:
+            """What balances the noise. On the way home less noise counts, and the friction is at least half of what
+            damps best, so that the chain does not swing through the mode."""
+            y = balance.balanced(h * h / (2 * T * distance) * s.noise, h * h * s.curvature, loss)
+            damping = h * jnp.sqrt(jnp.maximum(s.curvature, noisy.curvature_ratio * s.noise))
+            return jnp.where(distance > 1, jnp.maximum(y, damping), y)
 
-        def joint(s: State, t: Number) -> State:
-            """The kinetic temperature is the average along the flow."""
-            moved, p, energy = flows.joint(lambda fs: s.memory.apply(fs, s.momentum), s.momentum, rate, t)
-            return s._replace(
-                position=flows.drift(s.position, moved, w, t),
-                momentum=p,
-                friction=s.friction + t / mu * (energy - p.size * self.temperature),
-                kinetic_temperature=energy / p.size,
-            )
+        frictions = [friction(s) for s in directions]
+        kicked = flows.kick(state.momentum, w * noisy.force, h)
+        noises = list(normals(key, sum(letter == "O" for letter, _ in moves), state.position))
+        momentum, *noise = zip(*estimate.rotated(jnp.stack([kicked, *noises])), strict=True)
 
-        letters = self.letters(key, state.position, noisy.force, moves) | {"E": joint}
-        return splitting.run(moves, letters, state, h)._replace(step=state.step + 1, step_size=h)
+        def joint(s: Moving, t: Number) -> Moving:
+            """E: drift and noise friction together, and the average of p·p along the way."""
+            paths = [flows.joint(p, t / h * y) for p, y in zip(s.momentum, frictions, strict=True)]
+            moved = tuple(before + t * path.moved for before, path in zip(s.moved, paths, strict=True))
+            energy = sum(each.sign * path.energy for each, path in zip(directions, paths, strict=True))
+            return Moving(moved, tuple(path.momentum for path in paths), s.energy + t / h * energy)
 
-    def renew(self, key: RandomKey, state: State, noisy: Noisy, due: Bool[Array, ""]) -> State:
-        S = noisy.covariance.whitened(self.inverse_root_mass(state.position))
-        return state._replace(memory=state.memory.renewed(due, S, self.window, key))
+        def ornstein_uhlenbeck(s: Moving, t: Number) -> Moving:
+            fresh = noise.pop(0)
+            flow = flows.ornstein_uhlenbeck
+            return s._replace(momentum=tuple(flow(p, R, xi, A, T, t) for p, R in zip(s.momentum, fresh, strict=True)))
+
+        start = Moving(tuple(jnp.zeros_like(p) for p in momentum), momentum, 0.0)
+        end = splitting.run(moves, {"E": joint, "O": ornstein_uhlenbeck}, start, h)
+        moved, p = estimate.restored(tuple(map(jnp.stack, zip(end.moved, end.momentum, strict=True))))
+        expected = T * sum(s.total(balance.kinetic_energy(y, loss)) for s, y in zip(directions, frictions, strict=True))
+        return state._replace(
+            position=flows.drift(state.position, moved, w, 1.0),
+            momentum=p,
+            friction=xi + jnp.where(distance > 1, 0, h / mu * (end.energy - expected)),
+            kinetic_temperature=T * end.energy / expected,
+            step=state.step + 1,
+            step_size=h,
+        )
+
+    def renew(self, key: RandomKey, state: State, noisy: Noisy, step: Int[Array, ""]) -> State:
+        """S and K of other rows enter the average, and the distance from the mode is measured anew. While the chain is
+        on its way home, the past is forgotten, and ξ stays at A."""
+        doubled, due = self._doubled(step), self.renewal_due(step, state.position.size)
+        local_key, renewal_key = jax.random.split(key)
+        estimate, distance = state.memory
+        local, far = self._local(local_key, state.position, noisy, distance), distance > 1
+        window = jnp.where(far, 1, jnp.asarray(self.window, distance.dtype))
+        if not isinstance(estimate, LowRank):  # which counts the renewals of its parts, each in its turn
+            estimate = estimate._replace(renewals=jnp.where(due & far, 0, estimate.renewals))
+        estimate = estimate.renewed(due, doubled | (step < EARLY), local, window, state.position, renewal_key)
+        nearer = jnp.minimum(distance, self._distance(local, estimate, state.momentum, step))
+        distance = jnp.where(due, nearer, distance)
+        renewed = state._replace(memory=Memory(estimate, distance))
+        A, before = self._friction(renewed, state.step_size), self._friction(state, state.step_size)
+        return renewed._replace(friction=jnp.where(doubled, A, state.friction + A - before))
+
+    def _local(self, key: RandomKey, position: Vector, noisy: Noisy, distance: Scalar | float = 1.0) -> Local:
+        """S and K in mass-whitened variables; for "dense" from ROWS examples a parameter or more: from few, the
+        eigenvalues of S would be spread by (1 ± √(d/n))², and the friction too small on average."""
+        if self.kind(position.size) == "dense":
+            noisy = noisy.fresh(key, position, ROWS * position.size)
+        w, K = self.inverse_root_mass(position), noisy.curvature
+        S, share = noisy.covariance.whitened(w), BENT / (2 * self.temperature * distance)
+        return Local(
+            S, K and K.whitened(w), noisy.curvature_ratio, share, w * noisy.force, noisy.share, noisy.population
+        )
+
+    def _distance(self, local: Local, estimate: Estimate, momentum: Vector, step: Int[Array, ""]) -> Scalar:
+        """F·K⁻¹F/d, less what the noise of F adds to it, and p·p/d: the mean square distance to the mode in standard
+        deviations, and that to which the momentum leads, over COOLING. 1 where it is not more than chance could make
+        it. Far away K may be far too small (a logistic regression whose labels are all wrong has none), so at first the
+        curvature of a right model counts if it is larger."""
+        found = careful = momentum @ momentum / self.temperature - momentum.size
+        chance = jnp.zeros_like(estimate.strongest)
+        least = _positive(1e-6 * estimate.strongest)
+        for s, force in zip(estimate.directions(), estimate.rotated(local.force[None]), strict=True):
+            K = jnp.maximum(s.curvature, least)
+            noise = s.noise * local.force_share / (self.temperature * K)
+            square = force[0] ** 2 / self.temperature
+            found += s.sign * jnp.sum(square / K) - s.total(noise)
+            careful += s.sign * jnp.sum(square / jnp.maximum(K, local.ratio * s.noise))
+            chance += s.total((1 + noise) ** 2)
+        d = local.force.size
+        far = found / d > 1 + FAR * jnp.sqrt(2 * chance) / d
+        if isinstance(estimate, LowRank):  # whose mean curvature says nothing where few directions have most of it
+            far &= estimate.rest_curvature > KNOWN * estimate.strongest
+        allowed = jnp.minimum(found / COOLING, careful * self._grown(step, local.force)) / d
+        return jnp.where(far, jnp.clip(allowed, 1, local.population), 1).astype(local.force.dtype)
+
+    def _grown(self, step: Int[Array, ""], like: Vector) -> Scalar:
+        """By how much more than at the first step K is trusted: it doubles every RAMP steps."""
+        return jnp.exp2(step.astype(like.dtype) / RAMP[self.kind(like.size)])
+
+    @staticmethod
+    def _doubled(step: Int[Array, ""]) -> Bool[Array, ""]:
+        """Whether this is a power of two, or 0."""
+        return step & (step - 1) == 0
 
     def renewal_due(self, step: Int[Array, ""], parameters: int) -> Bool[Array, ""]:
         """Before steps whose number is a power of two or a multiple of the interval."""
-        return (step & (step - 1) == 0) | (step % self._interval(step, parameters) == 0)
+        return self._doubled(step) | (step % self._interval(step, parameters) == 0)
 
     def steps_to_renewal(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]:
         interval = self._interval(step, parameters)
@@ -105,22 +211,32 @@ class ECCAdL(Thermostat):
         """Which estimate of the covariance."""
         return self.covariance or ("dense" if parameters <= DENSE_UP_TO else "low_rank")
 
-    def _step_size(self, state: State, curvature_ratio: float) -> Scalar:
+    def _step_size(self, state: State) -> Scalar:
         """h; at first no more than the curvature allows without any friction, and then twice that every RAMP steps, so
         that Ŝ follows a start far from the mode before h relies on it."""
-        automatic = self.step_size is None
-        h = self._auto(state, curvature_ratio) if automatic else self.step_size_at(state.step, state.position.dtype)
-        grown = jnp.exp2(state.step.astype(h.dtype) / RAMP)
-        return jnp.minimum(h, grown * _stable(curvature_ratio, state.memory.largest()))
+        h = self._auto(state) if self.step_size is None else self.step_size_at(state.step, state.position.dtype)
+        grown = self._grown(state.step, state.position)
+        return jnp.minimum(h, grown * _largest_step(state.memory.estimate.ceiling))
 
-    def _auto(self, state: State, curvature_ratio: float) -> Scalar:
-        """(h²/2)βλ = AUTO in the middle of the spectrum. It is less where a low-rank estimate leaves directions out:
-        h must be stable in the strongest of those, and A must outweigh their noise where it is above their mean."""
-        strongest, mean = state.memory.unseen()
-        h = jnp.sqrt(2 * AUTO * self.temperature / _positive(state.memory.middle()))
-        h = jnp.minimum(h, _stable(curvature_ratio, strongest))
-        outweighed = 2 * UNSEEN * self.friction * self.temperature / _positive(mean)
+    def _auto(self, state: State) -> Scalar:
+        """(h²/2)βλ = AUTO in the middle of the spectrum; less where h²K would not be small beside 1 + (h²/2)βS, or
+        where a given friction could not outweigh the noise of directions that a low-rank estimate leaves out."""
+        estimate, distance = state.memory
+        h = jnp.sqrt(2 * AUTO * self.temperature * distance / _positive(estimate.middle()))
+        h = jnp.minimum(h, _largest_step(estimate.stiffness))
+        if self.friction is None:
+            return h
+        outweighed = 2 * UNSEEN * self.friction * self.temperature / _positive(estimate.unseen())
         return jnp.where(self.friction > 0, jnp.minimum(h, outweighed), h)
+
+    def _friction(self, state: State, h: Scalar) -> Scalar:
+        """A; if it is "auto", 1 or so much that it outweighs the noise of directions that a low-rank estimate leaves
+        out: all get the noise friction of their mean, and in those with more noise than that A is what cools."""
+        if self.friction is not None:
+            return jnp.asarray(self.friction, h.dtype)
+        return jnp.maximum(
+            1, h / (2 * UNSEEN * self.temperature * state.memory.distance) * state.memory.estimate.unseen()
+        )
 
 
 def _bit_length(step: Int[Array, ""]) -> Int[Array, ""]:
@@ -128,49 +244,53 @@ def _bit_length(step: Int[Array, ""]) -> Int[Array, ""]:
     return 32 - jax.lax.clz(step.astype(jnp.int32))
 
 
-def _stable(curvature_ratio: float, value: Scalar) -> Scalar:
-    """1/√K for the curvature K = curvature_ratio·λ."""
-    return jax.lax.rsqrt(_positive(curvature_ratio * value))
+def _largest_step(curvature: Scalar) -> Scalar:
+    """The h with h²K = BENT."""
+    return jnp.sqrt(BENT / _positive(curvature))
 
 
 def _positive(value: Scalar) -> Scalar:
-    return jnp.maximum(value, jnp.finfo(value.dtype).tiny)
+    """With room for a division of numbers of ordinary size by it."""
+    return jnp.maximum(value, jnp.finfo(value.dtype).tiny * 1e6)
 
 
 def eccadl(
     step_size: Any = "auto",
-    friction: float = 1.0,
+    friction: float | str | None = "auto",
     *,
     temperature: float = 1.0,
     thermal_mass: float | str | None = "auto",
     mass: Any = None,
     window: float = 20.0,
     every: int | str | None = "auto",
-    scheme: str = "BOEOB",
+    scheme: str = "BEOEB",
     covariance: str | None = "auto",
     rank: int = 32,
 ) -> ECCAdL:
     """Our own successor to mCCAdL: accurate at any step size.
 
     Args:
-        step_size: h, a number, a function of the step index, or "auto": the h at which (h²/2)βλ = 2 for an eigenvalue λ
-            from the middle of the covariance's spectrum.
-        friction: A, the effective friction; ξ starts there and has it as its mean.
+        step_size: h, a number, a function of the step index, or "auto": the largest h at which (h²/2)βλ ≤ 2 for an
+            eigenvalue λ from the middle of S, and h²K is at most a quarter of I + (h²/2)βS in every direction.
+        friction: A, the effective friction; ξ starts there and has it as its mean. "auto" is 1; with "low_rank" it is
+            at least four times the mean noise friction of the directions that are left out.
         temperature: 1/β.
         thermal_mass: μ; "auto" is the number of parameters.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.
         window: over how many renewals the covariance is averaged.
         every: how many steps lie between two renewals at first; "auto" chooses by size. Later there are sixteen of the
             whole estimate each time the number of steps doubles.
-        scheme: the splitting, a word of the letters B, E, O.
+        scheme: the splitting, a word of the letters B, E, O that begins with its only kick.
         covariance: "dense", "low_rank" or "diagonal"; "auto" is dense up to 512 parameters and low_rank beyond.
         rank: how many directions "low_rank" keeps.
     """
-    splitting.moves(scheme, LETTERS)
-    automatic = arguments.unless_auto(step_size, lambda h: h) is None
-    checked = Thermostat.checked_thermostat(1.0 if automatic else step_size, temperature, mass, friction, thermal_mass)
+    if "B" in [letter for letter, _ in splitting.moves(scheme, LETTERS)[1:]]:
+        raise ValueError(f"scheme {scheme!r} kicks at two places; put its B's side by side or at the two ends")
+    settings = Thermostat.checked_thermostat(1.0, temperature, mass, 1.0, thermal_mass)
+    settings["step_size"] = arguments.unless_auto(step_size, arguments.step_size)
+    settings["friction"] = arguments.unless_auto(friction, lambda A: arguments.non_negative("friction", A))
     return ECCAdL(
-        **checked | ({"step_size": None} if automatic else {}),
+        **settings,
         window=arguments.positive("window", window),
         every=arguments.unless_auto(every, lambda steps: arguments.integer("every", steps, 1, MOST_EVERY)),
         scheme=scheme,
