@@ -13,7 +13,8 @@ WALK = [
 ]  # fmt: skip
 # Inside the two rooms that a run's data cross, the order of the files is the walk too.
 RUN = [
-    "plan", "evaluation", "checks", "problem", "loop", "chains", "labels", "recorder", "signals", "execute",
+    "plan", "evaluation", "checks", "problem", "loop", "chains", "labels", "recorder", "signals", "noise",
+    "execute",
 ]  # fmt: skip
 STORE = ["disk", "arrays", "checkpoint", "identity", "header", "folder", "recorder", "resume"]
 FILES = {path: ast.parse(path.read_text()) for path in SRC.rglob("*.py")}

@@ -93,7 +93,8 @@ class Noisy:
     K = N·Cov(g), so K = S n/N with replacement, S n/(N − n) without. `curvature` is K measured, or None for a model
     that cannot be differentiated twice.
 
-    `share` times S is the covariance of `force`: less than 1 on a batch larger than those that S is meant for.
+    S is meant for batches of `size` examples out of `population`. On a larger one, the covariance of `force` is `share`
+    times S.
     """
 
     force: Vector
@@ -103,6 +104,7 @@ class Noisy:
     _fresh: Callable[[RandomKey, Vector, int], "Noisy"] | None = None
     share: float = 1.0
     population: int = 1
+    size: int = 1
 
     @property
     def covariance(self) -> Covariance:
@@ -208,4 +210,6 @@ class Posterior:
             return None
 
         ratio = n / population if replace else n / max(population - n, 1)
-        return Noisy(force, covariance, ratio, curvature, share=0.0 if whole else n / rows, population=population)
+        return Noisy(
+            force, covariance, ratio, curvature, share=0.0 if whole else n / rows, population=population, size=n
+        )

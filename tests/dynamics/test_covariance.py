@@ -27,7 +27,7 @@ RATIO, SHARE = 0.05, 0.02
 
 def local(g, K=None):
     """One batch; K, a matrix, is the curvature if it can be had."""
-    return Local(covariance(g), None if K is None else Curvature(lambda v: K @ v), RATIO, SHARE, g[0], 1.0, 1000)
+    return Local(covariance(g), None if K is None else Curvature(lambda v: K @ v), RATIO, SHARE)
 
 
 @partial(jax.jit, static_argnums=(0, 2))

@@ -43,16 +43,12 @@ def blend(old: Array, new: Array, weight: Scalar) -> Array:
 
 class Local(NamedTuple):
     """What one batch says of S and K in mass-whitened variables. Where K cannot be had, or is not finite, it is taken
-    to be `ratio` times S. `share` is how much of S counts against K in `stiffness`. The covariance of `force` is
-    `force_share` times S."""
+    to be `ratio` times S. `share` is how much of S counts against K in `stiffness`."""
 
     covariance: Covariance
     curvature: Curvature | None
     ratio: float
     share: Number
-    force: Vector
-    force_share: float
-    population: int
 
     def dense_curvature(self, S: Matrix) -> Matrix:
         K = self.ratio * S if self.curvature is None else self.curvature.dense(S[0])

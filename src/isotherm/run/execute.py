@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from isotherm.run.chains import Chains
+from isotherm.run.noise import Seen, noise_warning
 from isotherm.run.plan import Plan
 from isotherm.run.recorder import Recorder
 from isotherm.run.signals import interruptible
@@ -24,7 +25,7 @@ GROWTH = 8  # times the last chunk at most: a first chunk on a cold cache says l
 
 def execute(chains: Chains, plan: Plan, step: int, seconds: float, recorder: Recorder, progress: bool) -> Results:
     """Go on from `step`, `seconds` into the run, to the end or to where it is stopped; the recorder's results."""
-    outside, bar = 0, Bar(plan.steps, progress, step)
+    outside, bar, seen = 0, Bar(plan.steps, progress, step), Seen(chains.run, plan)
     with interruptible(and_terminated=recorder.keeps_state) as stop, bar.progress, one_lapack_thread():
         zero, length = time.perf_counter() - seconds, FIRST_CHUNK
         while step < plan.steps and not stop.is_set() and (chains.first_bad_steps < 0).any():
@@ -37,6 +38,7 @@ def execute(chains: Chains, plan: Plan, step: int, seconds: float, recorder: Rec
             fresh = plan.completed(reached) - plan.completed(step)
             outside += int((~np.isfinite(draws["log_prior"][:, first_bad < 0])).sum())
             recorder.add({name: values[:fresh] for name, values in draws.items()}, first_bad)
+            seen.add(draws["position"][:fresh], first_bad < 0)
             speed = (end - step) / (time.perf_counter() - began)
             length = max(1, min(GROWTH * length, round(speed * CHUNK_SECONDS)))
             step = reached
@@ -50,7 +52,7 @@ def execute(chains: Chains, plan: Plan, step: int, seconds: float, recorder: Rec
         tree = recorder.finish(chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state))
     stop.obey()
     lost = stop.is_set() and not count and not recorder.keeps_state
-    for message in run_warnings(chains, plan, step, lost, outside):
+    for message in [*run_warnings(chains, plan, step, lost, outside), *noise_warning(chains.run, seen)]:
         warnings.warn(message, RuntimeWarning, stacklevel=3)  # at the user's call of sample or resume
     return tree
 

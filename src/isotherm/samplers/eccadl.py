@@ -29,7 +29,7 @@ from isotherm.types import Number, RandomKey, Scalar, Setting, Vector
 LETTERS = "BEO"
 EXACT = "BEOEB"  # the scheme whose variance dynamics/balance.py knows for any A; of others it knows it for A = 0
 ESTIMATES: dict[str, type[Estimate]] = {"dense": Dense, "low_rank": LowRank, "diagonal": Diagonal}
-DENSE_UP_TO = 512  # parameters; beyond, eigh costs more than it gives
+DENSE_UP_TO = 1024  # parameters; beyond, eigh takes longer than the steps between two renewals
 ROWS = 5  # examples for each parameter, at least, from which "dense" estimates S and K
 AUTO = 2.0  # (h²/2)βλ for an eigenvalue λ from the middle of S, at most, at step_size="auto"
 BENT = 0.25  # the largest eigenvalue of h²K(I + (h²/2)βS)⁻¹, at most, at step_size="auto"
@@ -39,16 +39,21 @@ FAR = 4.0  # by how many standard errors a distance from the mode must be more t
 COOLING = 4.0  # the distance from the mode over the one that the chain is allowed to keep until the next renewal
 RENEWALS = 16  # of the whole estimate while the number of steps doubles
 EARLY = 512  # steps in which K is renewed as often as S; after that, at powers of two
+SPREAD = 1e4  # of the diagonal of K, above which it becomes the mass; float32 has seven digits
+LEAST = 1e-12  # a mass over the largest, at least
+AT_HOME = 4096  # steps after which no chain is taken to be far from home
+FORCE = 16  # batches from whose force a distance from the mode is measured
 RAMP = {"dense": 25, "low_rank": 100, "diagonal": 100}  # steps in which the bounds at the start double
 MOST_EVERY = 2**30  # twice it is still a 32-bit step number
 
 
 class Memory(NamedTuple):
-    """What is remembered of earlier batches: S and K in mass-whitened variables, and how far the mode is, as a variance
-    in units of the posterior's: 1 once the chain has come home."""
+    """What is remembered of earlier batches: S and K in mass-whitened variables; how far the mode is, as a variance in
+    units of the posterior's, 1 once the chain has come home; and M^(−1/2), if it is the sampler's own choice."""
 
     estimate: Estimate
     distance: Scalar
+    scale: Vector | tuple[()] = ()
 
 
 class Moving(NamedTuple):
@@ -70,9 +75,12 @@ class ECCAdL(Thermostat):
     covariance: str | None = field(metadata=STATIC)
     rank: int = field(metadata=STATIC)
 
+    assumes_constant_noise = True  # S is an average over the run, so it must be much the same all over the posterior
+
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
-        key, local_key, sketch_key = jax.random.split(key, 3)
-        local = self._local(local_key, position, noisy)
+        key, local_key, sketch_key, force_key = jax.random.split(key, 4)
+        scale = self._scale(local_key, position, noisy) if self._rescales(position) else ()
+        local = self._local(local_key, position, noisy, self._whitening(scale, position))
         if self.step_size is None and local.covariance.scale == 0 and local.curvature is None:
             raise ValueError(
                 'step_size="auto" takes its measure from the noise of the gradients and from second derivatives; a '
@@ -81,16 +89,18 @@ class ECCAdL(Thermostat):
             )
         estimate = ESTIMATES[self.kind(position.size)].first(local, position, self.rank, sketch_key)
         state = super().init(key, position, noisy)
-        state = state._replace(memory=Memory(estimate, self._distance(local, estimate, state.momentum, state.step)))
+        state = state._replace(memory=Memory(estimate, jnp.ones_like(state.friction), scale))
+        distance = self._distance(force_key, state, noisy, state.step)
+        state = state._replace(memory=state.memory._replace(distance=distance))
         return state._replace(friction=self._friction(state, state.step_size))
 
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
         h, T = self._step_size(state), self.temperature
         A, before = self._friction(state, h), self._friction(state, state.step_size)
         xi = state.friction + A - before
-        w, mu = self.inverse_root_mass(state.position), self.thermal_mass_of(state.position)
+        w, mu = self._whitening(state.memory.scale, state.position), self.thermal_mass_of(state.position)
         moves = splitting.moves(self.scheme, LETTERS)[1:]  # after the kick, which is the first
-        estimate, distance = state.memory
+        estimate, distance, _ = state.memory
         directions = estimate.directions()
         loss = -jnp.expm1(-h * A) if self.scheme == EXACT else jnp.zeros_like(h)
 
@@ -135,51 +145,74 @@ class ECCAdL(Thermostat):
         """S and K of other rows enter the average, and the distance from the mode is measured anew. While the chain is
         on its way home, the past is forgotten, and ξ stays at A."""
         doubled, due = self._doubled(step), self.renewal_due(step, state.position.size)
-        local_key, renewal_key = jax.random.split(key)
-        estimate, distance = state.memory
-        local, far = self._local(local_key, state.position, noisy, distance), distance > 1
+        local_key, renewal_key, force_key = jax.random.split(key, 3)
+        estimate, distance, scale = state.memory
+        w, far = self._whitening(scale, state.position), distance > 1
+        local = self._local(local_key, state.position, noisy, w, distance)
         window = jnp.where(far, 1, jnp.asarray(self.window, distance.dtype))
         if not isinstance(estimate, LowRank):  # which counts the renewals of its parts, each in its turn
             estimate = estimate._replace(renewals=jnp.where(due & far, 0, estimate.renewals))
         estimate = estimate.renewed(due, doubled | (step < EARLY), local, window, state.position, renewal_key)
-        nearer = jnp.minimum(distance, self._distance(local, estimate, state.momentum, step))
-        distance = jnp.where(due, nearer, distance)
-        renewed = state._replace(memory=Memory(estimate, distance))
+
+        def nearer() -> Scalar:
+            renewed = state._replace(memory=Memory(estimate, distance, scale))
+            return jnp.minimum(distance, self._distance(force_key, renewed, noisy, step))
+
+        distance = jax.lax.cond(due & (step < AT_HOME), nearer, lambda: jnp.where(step < AT_HOME, distance, 1))
+        renewed = state._replace(memory=Memory(estimate, distance, scale))
         A, before = self._friction(renewed, state.step_size), self._friction(state, state.step_size)
         return renewed._replace(friction=jnp.where(doubled, A, state.friction + A - before))
 
-    def _local(self, key: RandomKey, position: Vector, noisy: Noisy, distance: Scalar | float = 1.0) -> Local:
+    def _rescales(self, position: Vector) -> bool:
+        """Whether M is the sampler's own choice: where the step size is and no mass is given, and K is known."""
+        return self.step_size is None and self.mass is None and self.kind(position.size) == "dense"
+
+    def _scale(self, key: RandomKey, position: Vector, noisy: Noisy) -> Vector:
+        """M^(−1/2): 1, or, where the columns are of so different scales that float32 would not do, with M the diagonal
+        of K, or of what K would be in a right model if that is more."""
+        noisy = noisy.fresh(key, position, ROWS * position.size)
+        M = noisy.curvature_ratio * noisy.covariance.diagonal()
+        if noisy.curvature is not None:
+            measured = jnp.diagonal(noisy.curvature.dense(position))
+            M = jnp.where(jnp.isfinite(measured), jnp.maximum(M, measured), M)
+        M = jnp.maximum(M, LEAST * M.max())
+        return jnp.where(M.max() > SPREAD * M.min(), jax.lax.rsqrt(_positive(M)), 1)
+
+    def _whitening(self, scale: Vector | tuple[()], position: Vector) -> Vector | Number:
+        return self.inverse_root_mass(position) if isinstance(scale, tuple) else scale
+
+    def _local(
+        self, key: RandomKey, position: Vector, noisy: Noisy, w: Vector | Number, distance: Scalar | float = 1.0
+    ) -> Local:
         """S and K in mass-whitened variables; for "dense" from ROWS examples a parameter or more: from few, the
         eigenvalues of S would be spread by (1 ± √(d/n))², and the friction too small on average."""
         if self.kind(position.size) == "dense":
             noisy = noisy.fresh(key, position, ROWS * position.size)
-        w, K = self.inverse_root_mass(position), noisy.curvature
-        S, share = noisy.covariance.whitened(w), BENT / (2 * self.temperature * distance)
-        return Local(
-            S, K and K.whitened(w), noisy.curvature_ratio, share, w * noisy.force, noisy.share, noisy.population
-        )
+        S, K, share = noisy.covariance.whitened(w), noisy.curvature, BENT / (2 * self.temperature * distance)
+        return Local(S, K and K.whitened(w), noisy.curvature_ratio, share)
 
-    def _distance(self, local: Local, estimate: Estimate, momentum: Vector, step: Int[Array, ""]) -> Scalar:
+    def _distance(self, key: RandomKey, state: State, noisy: Noisy, step: Int[Array, ""]) -> Scalar:
         """F·K⁻¹F/d, less what the noise of F adds to it, and p·p/d: the mean square distance to the mode in standard
         deviations, and that to which the momentum leads, over COOLING. 1 where it is not more than chance could make
         it. Far away K may be far too small (a logistic regression whose labels are all wrong has none), so at first the
         curvature of a right model counts if it is larger."""
-        found = careful = momentum @ momentum / self.temperature - momentum.size
-        chance = jnp.zeros_like(estimate.strongest)
-        least = _positive(1e-6 * estimate.strongest)
-        for s, force in zip(estimate.directions(), estimate.rotated(local.force[None]), strict=True):
+        position, d, estimate = state.position, state.position.size, state.memory.estimate
+        large = noisy.fresh(key, position, max(ROWS * d, FORCE * noisy.size))
+        force = self._whitening(state.memory.scale, position) * large.force
+        found = careful = state.momentum @ state.momentum / self.temperature - d
+        chance, least = jnp.zeros_like(found), _positive(1e-6 * estimate.strongest)
+        for s, f in zip(estimate.directions(), estimate.rotated(force[None]), strict=True):
             K = jnp.maximum(s.curvature, least)
-            noise = s.noise * local.force_share / (self.temperature * K)
-            square = force[0] ** 2 / self.temperature
+            noise = s.noise * large.share / (self.temperature * K)
+            square = f[0] ** 2 / self.temperature
             found += s.sign * jnp.sum(square / K) - s.total(noise)
-            careful += s.sign * jnp.sum(square / jnp.maximum(K, local.ratio * s.noise))
+            careful += s.sign * jnp.sum(square / jnp.maximum(K, noisy.curvature_ratio * s.noise))
             chance += s.total((1 + noise) ** 2)
-        d = local.force.size
         far = found / d > 1 + FAR * jnp.sqrt(2 * chance) / d
         if isinstance(estimate, LowRank):  # whose mean curvature says nothing where few directions have most of it
             far &= estimate.rest_curvature > KNOWN * estimate.strongest
-        allowed = jnp.minimum(found / COOLING, careful * self._grown(step, local.force)) / d
-        return jnp.where(far, jnp.clip(allowed, 1, local.population), 1).astype(local.force.dtype)
+        allowed = jnp.minimum(found / COOLING, careful * self._grown(step, position)) / d
+        return jnp.where(far, jnp.clip(allowed, 1, large.population), 1).astype(position.dtype)
 
     def _grown(self, step: Int[Array, ""], like: Vector) -> Scalar:
         """By how much more than at the first step K is trusted: it doubles every RAMP steps."""
@@ -221,7 +254,7 @@ class ECCAdL(Thermostat):
     def _auto(self, state: State) -> Scalar:
         """(h²/2)βλ = AUTO in the middle of the spectrum; less where h²K would not be small beside 1 + (h²/2)βS, or
         where a given friction could not outweigh the noise of directions that a low-rank estimate leaves out."""
-        estimate, distance = state.memory
+        estimate, distance, _ = state.memory
         h = jnp.sqrt(2 * AUTO * self.temperature * distance / _positive(estimate.middle()))
         h = jnp.minimum(h, _largest_step(estimate.stiffness))
         if self.friction is None:
@@ -267,7 +300,7 @@ def eccadl(
     covariance: str | None = "auto",
     rank: int = 32,
 ) -> ECCAdL:
-    """Our own successor to mCCAdL: accurate at any step size.
+    """Our own successor to mCCAdL: exact on Gaussian posteriors whose noise is the same everywhere, at any step size.
 
     Args:
         step_size: h, a number, a function of the step index, or "auto": the largest h at which (h²/2)βλ ≤ 2 for an
@@ -276,12 +309,14 @@ def eccadl(
             at least four times the mean noise friction of the directions that are left out.
         temperature: 1/β.
         thermal_mass: μ; "auto" is the number of parameters.
-        mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.
+        mass: M, diagonal: a number, a vector or a pytree shaped like the parameters. Unless given it is 1, or, where
+            the step size is "auto", the covariance dense and the columns' scales very different, the diagonal of K at
+            the start.
         window: over how many renewals the covariance is averaged.
         every: how many steps lie between two renewals at first; "auto" chooses by size. Later there are sixteen of the
             whole estimate each time the number of steps doubles.
         scheme: the splitting, a word of the letters B, E, O that begins with its only kick.
-        covariance: "dense", "low_rank" or "diagonal"; "auto" is dense up to 512 parameters and low_rank beyond.
+        covariance: "dense", "low_rank" or "diagonal"; "auto" is dense up to 1,024 parameters and low_rank beyond.
         rank: how many directions "low_rank" keeps.
     """
     if "B" in [letter for letter, _ in splitting.moves(scheme, LETTERS)[1:]]:

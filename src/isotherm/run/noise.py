@@ -1,0 +1,92 @@
+"""Whether the noise of the gradients is the same all over the posterior, as an average of S over a run assumes."""
+
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from isotherm.run.checks import variable_names
+from isotherm.run.plan import Plan
+from isotherm.run.problem import Run
+from isotherm.types import Vector
+
+ROWS = 1000  # examples, at least, that S is compared on; the same at all positions
+POSITIONS = 32  # draws at which it is compared, at most
+FEWEST = 8  # at least
+A_CHUNK = 4  # draws of a chunk
+LEAST_STEPS = 2000  # after burn-in
+MOST_PARAMETERS = 1024  # for which d×d matrices are compared
+LARGEST_CHANGE = 0.2  # root mean square of the relative change of S over directions and draws: where posteriors that
+# came out right had 0.01 to 0.07, hierarchies that did not 0.29 and 0.37 (benchmarks/unfriendly.py)
+NAMED = 0.8  # a correlation above which a parameter is named
+
+
+class Seen:
+    """A few draws of each chunk of a run, to compare S at; none if the sampler does not assume that S is constant, or
+    where S would not fit, or a run is too short to say."""
+
+    def __init__(self, run: Run, plan: Plan) -> None:
+        constant = getattr(run.sampler, "assumes_constant_noise", False)
+        self.wanted = constant and run.starts.shape[1] <= MOST_PARAMETERS and plan.steps - plan.burn_in >= LEAST_STEPS
+        self.positions: list[np.ndarray] = []
+
+    def add(self, positions: np.ndarray, good: np.ndarray) -> None:
+        """`positions` is draws by chains by parameters, of which the `good` chains have not diverged."""
+        if self.wanted and len(positions):
+            some = positions[:: max(1, len(positions) // A_CHUNK), good]
+            self.positions.append(some.reshape(-1, positions.shape[2]))
+            if len(self.positions) > 2 * POSITIONS:
+                self.positions = self.positions[::2]
+
+
+def noise_warning(run: Run, seen: Seen) -> Iterator[str]:
+    """A sentence if S at these draws differs too much from its mean."""
+    positions = np.concatenate([*seen.positions, np.empty((0, run.starts.shape[1]), run.starts.dtype)])
+    if len(positions) < FEWEST or run.batches.population < 2:
+        return
+    positions = positions[np.linspace(0, len(positions) - 1, min(POSITIONS, len(positions))).astype(int)]
+    matrices = covariances(run, positions)
+    if not np.isfinite(matrices).all() or not np.any(matrices):
+        return
+    values, vectors = np.linalg.eigh(matrices.mean(axis=0))
+    large = values > 1e-6 * values[-1]
+    values, vectors = values[large], vectors[:, large]
+    along = np.einsum("dj,kde,ej->kj", vectors, matrices, vectors) / values
+    change = np.sqrt(np.mean((along - 1) ** 2))
+    if change > LARGEST_CHANGE:
+        yield (
+            f"the noise of the gradients changes by {change:.0%} over the posterior{_where(run, positions, along)}, "
+            "and eccadl takes it to be the same everywhere: standard deviations may be off; compare with a run at a "
+            "larger batch_size, or write the model in other coordinates (a hierarchy centred, say)"
+        )
+
+
+def covariances(run: Run, positions: np.ndarray) -> np.ndarray:
+    """S at each position, on the same rows."""
+    population = run.batches.population
+    rows = np.random.default_rng(0).permutation(population)[: max(ROWS, 5 * positions.shape[1])]
+    batch = jax.tree.map(lambda column: column[rows], run.data)
+    evaluation = run.evaluation
+
+    def one(position: Vector) -> jax.Array:
+        noisy = evaluation.posterior.noisy(position, batch, population=population, unravel=evaluation.unravel)
+        return noisy.covariance.dense()
+
+    return np.asarray(jax.jit(lambda some: jax.lax.map(one, some))(jnp.asarray(positions)), np.float64)
+
+
+def _where(run: Run, positions: np.ndarray, along: np.ndarray) -> str:
+    """The parameter that S changes with, if there is one."""
+    size = np.log(along.mean(axis=1))
+    with np.errstate(all="ignore"):
+        correlations = np.abs([np.corrcoef(size, column)[0, 1] for column in positions.T.astype(np.float64)])
+    if not np.nanmax(correlations, initial=0) > NAMED:
+        return ""
+    marked = np.zeros(positions.shape[1], positions.dtype)
+    marked[np.nanargmax(correlations)] = 1
+    params = run.evaluation.unravel(jnp.asarray(marked))
+    name = next(
+        name for name, leaf in zip(variable_names(params), jax.tree.leaves(params), strict=True) if np.any(leaf)
+    )
+    return f", most of all with {name}"

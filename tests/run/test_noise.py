@@ -1,0 +1,49 @@
+"""Whether S is the same at all draws: a warning if not, with the parameter it changes with."""
+
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import isotherm
+
+rng = np.random.default_rng(0)
+DATA = {"x": rng.standard_normal(500).astype(np.float32), "y": rng.standard_normal(500).astype(np.float32)}
+
+
+def messages(posterior, init, sampler=None, **settings):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        isotherm.sample(
+            posterior, sampler or isotherm.eccadl(), DATA, init, batch_size=50, progress=False, chains=2, **settings
+        )
+    return [str(warning.message) for warning in caught if "the noise of the gradients" in str(warning.message)]
+
+
+def growing(params, example):
+    """A residual divided by e^s, with half of what that costs: the gradients fall with s, and so does their noise."""
+    return -0.5 * ((example["y"] - params["b"] * example["x"]) * jnp.exp(-params["s"])) ** 2 / 100
+
+
+GROWING = isotherm.Posterior(growing, lambda params: -0.5 * (params["b"] ** 2 + params["s"] ** 2))
+ZEROS = {"b": jnp.zeros(()), "s": jnp.zeros(())}
+
+
+def test_noise_that_changes_over_the_posterior_is_said():
+    (message,) = messages(GROWING, ZEROS, steps=4000)
+    assert "most of all with s," in message
+    assert "batch_size" in message
+
+
+def test_a_sampler_that_measures_s_at_every_step_is_not_concerned():
+    assert not messages(GROWING, ZEROS, isotherm.mccadl(0.05), steps=4000)
+
+
+@pytest.mark.parametrize("steps", [4000, 1000])
+def test_noise_that_is_the_same_is_not_said(steps):
+    """Nor is anything said of a run that is too short."""
+    posterior = isotherm.Posterior(
+        lambda b, example: -0.5 * (example["y"] - b * example["x"]) ** 2, lambda b: -0.5 * jnp.sum(b**2)
+    )
+    assert not messages(posterior, jnp.zeros(()), steps=steps)
