@@ -226,9 +226,7 @@ def test_eccadl(settings, h, start):
         careful = energy + np.mean(squares / np.maximum(at_home, T * n / N * values))
         return np.clip(min(mean / 4, 2 ** (t / 25) * careful), 1, N) if mean > 1 + chance else 1.0
 
-    (S, K), renewals = here(ROWS[0]), 1
-    far = distance(ROWS[0], 0)
-    assert start is THETA0 or far > 1
+    S, K, renewals, far = np.zeros((d, d)), np.zeros((d, d)), 0, N  # the first renewal counts alone
     expected = []
     for t in range(STEPS):
         if t & (t - 1) == 0 or t % max(every, 2 ** int(np.log2(t)) // 16) == 0:
@@ -238,6 +236,7 @@ def test_eccadl(settings, h, start):
             S = (1 - kappa) * S + kappa * new_S
             K = new_K if renewals == 1 else (K + new_K) / 2
             far = min(far, distance(renewal_rows[t], t))
+        assert t > 0 or start is THETA0 or far > 1
         xi = A if t & (t - 1) == 0 else xi
         values, V = np.linalg.eigh(S)
         size = min(h, 2 ** (t / 25) * np.sqrt(0.25 / max(strongest(), n / N * values[-1])))

@@ -73,7 +73,7 @@ def without_replacement_most_rows():
 
 @model
 def without_replacement_all_rows():
-    return case_of(regression(50), replace=False, batch_size=50, refused_by=("eccadl",))
+    return case_of(regression(50), replace=False, batch_size=50)
 
 
 @model

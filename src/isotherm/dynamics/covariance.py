@@ -91,7 +91,7 @@ class Estimate(Protocol):
 
     @classmethod
     def first(cls, local: Local, position: Vector, rank: int, key: RandomKey) -> "Estimate":
-        """From one batch; `rank` is how many directions a low-rank estimate keeps."""
+        """What there is before the first renewal; `rank` is how many directions a low-rank estimate keeps."""
         ...
 
     @classmethod
@@ -145,8 +145,10 @@ class Dense(NamedTuple):
 
     @classmethod
     def first(cls, local: Local, position: Vector, rank: int, key: RandomKey) -> "Dense":
-        S = local.covariance.dense()
-        return cls._of(jnp.ones((), S.dtype), S, local.dense_curvature(S), local)
+        """Nothing yet: the first renewal, of weight 1, is before the first step."""
+        zero, none = jnp.zeros((), position.dtype), jnp.zeros_like(position)
+        square = jnp.zeros((position.size, position.size), position.dtype)
+        return cls(zero, square, none, square, square, none, zero, zero, zero)
 
     @classmethod
     def _of(cls, count: Scalar, S: Matrix, K: Matrix, local: Local) -> "Dense":

@@ -78,7 +78,7 @@ class ECCAdL(Thermostat):
     assumes_constant_noise = True  # S is an average over the run, so it must be much the same all over the posterior
 
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
-        key, local_key, sketch_key, force_key = jax.random.split(key, 4)
+        key, local_key, sketch_key = jax.random.split(key, 3)
         scale = self._scale(local_key, position, noisy) if self._rescales(position) else ()
         local = self._local(local_key, position, noisy, self._whitening(scale, position))
         if self.step_size is None and local.covariance.scale == 0 and local.curvature is None:
@@ -89,9 +89,8 @@ class ECCAdL(Thermostat):
             )
         estimate = ESTIMATES[self.kind(position.size)].first(local, position, self.rank, sketch_key)
         state = super().init(key, position, noisy)
-        state = state._replace(memory=Memory(estimate, jnp.ones_like(state.friction), scale))
-        distance = self._distance(force_key, state, noisy, state.step)
-        state = state._replace(memory=state.memory._replace(distance=distance))
+        unknown = jnp.full_like(state.friction, noisy.population)  # until the renewal before the first step
+        state = state._replace(memory=Memory(estimate, unknown, scale))
         return state._replace(friction=self._friction(state, state.step_size))
 
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
