@@ -178,8 +178,8 @@ def hessian(theta, rows):
 )
 def test_eccadl(settings, h, start):
     """BEOEB with a full kick where the force is evaluated; Ŝ and K̂ from batches of their own. At first h is bounded;
-    from far away the friction is smaller and ξ stays, and S is not averaged, until the chain is home."""
-    A, window, every = 2.0, 4.0, 7
+    from far away the friction is smaller, ξ stays, and S is averaged over 4 renewals, until the chain is home."""
+    A, window, every = 2.0, 6.0, 7
     sampler = isotherm.eccadl(h, A, window=window, every=every, **settings)
     data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
     renewal_rows = np.random.default_rng(8).integers(0, N, (STEPS, n))
@@ -224,14 +224,14 @@ def test_eccadl(settings, h, start):
         mean = energy + np.mean((squares - values) / at_home)
         chance = 4 * np.sqrt(2 / d * np.mean((1 + values / at_home) ** 2))
         careful = energy + np.mean(squares / np.maximum(at_home, T * n / N * values))
-        return np.clip(min(mean / 4, 2 ** (t / 25) * careful), 1, N) if mean > 1 + chance else 1.0
+        return np.clip(min(mean / 4, 2 ** (t / 25) * careful), 1, N) if mean > max(1 + chance, 10) else 1.0
 
     S, K, renewals, far = np.zeros((d, d)), np.zeros((d, d)), 0, N  # the first renewal counts alone
     expected = []
     for t in range(STEPS):
         if t & (t - 1) == 0 or t % max(every, 2 ** int(np.log2(t)) // 16) == 0:
-            renewals = 1 if far > 1 else renewals + 1
-            kappa = max(2 / (renewals + 1), 1 / window)
+            renewals = min(renewals, 1) + 1 if far > 1 else renewals + 1
+            kappa = max(2 / (renewals + 1), 1 / (min(4, window) if far > 1 else window))
             new_S, new_K = here(renewal_rows[t])
             S = (1 - kappa) * S + kappa * new_S
             K = new_K if renewals == 1 else (K + new_K) / 2

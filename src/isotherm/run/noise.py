@@ -41,8 +41,9 @@ class Seen:
 
 
 def noise_warning(run: Run, seen: Seen) -> Iterator[str]:
-    """A sentence if S at these draws differs too much from its mean."""
-    positions = np.concatenate([*seen.positions, np.empty((0, run.starts.shape[1]), run.starts.dtype)])
+    """A sentence if S at these draws differs too much from its mean; the first half may still be on its way."""
+    later = seen.positions[len(seen.positions) // 2 :]
+    positions = np.concatenate([*later, np.empty((0, run.starts.shape[1]), run.starts.dtype)])
     if len(positions) < FEWEST or run.batches.population < 2:
         return
     positions = positions[np.linspace(0, len(positions) - 1, min(POSITIONS, len(positions))).astype(int)]

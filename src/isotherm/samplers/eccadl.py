@@ -36,6 +36,9 @@ BENT = 0.25  # the largest eigenvalue of h²K(I + (h²/2)βS)⁻¹, at most, at 
 UNSEEN = 0.25  # (h/2)β times the mean eigenvalue outside a low-rank estimate, over A, at most, where one is "auto"
 KNOWN = 1e-3  # K's mean outside a low-rank estimate over its largest eigenvalue, at least, to measure distances by it
 FAR = 4.0  # by how many standard errors a distance from the mode must be more than 1 to be believed
+NEAR = 10.0  # a mean square distance from the mode that needs no help
+FAR_WINDOW = 4.0  # renewals over which S is averaged on the way home, where it falls fast, by a low-rank estimate;
+# by others two thirds are the newest
 COOLING = 4.0  # the distance from the mode over the one that the chain is allowed to keep until the next renewal
 RENEWALS = 16  # of the whole estimate while the number of steps doubles
 EARLY = 512  # steps in which K is renewed as often as S; after that, at powers of two
@@ -148,9 +151,11 @@ class ECCAdL(Thermostat):
         estimate, distance, scale = state.memory
         w, far = self._whitening(scale, state.position), distance > 1
         local = self._local(local_key, state.position, noisy, w, distance)
-        window = jnp.where(far, 1, jnp.asarray(self.window, distance.dtype))
+        window = jnp.where(far, jnp.minimum(FAR_WINDOW, self.window), self.window).astype(distance.dtype)
         if not isinstance(estimate, LowRank):  # which counts the renewals of its parts, each in its turn
-            estimate = estimate._replace(renewals=jnp.where(due & far, 0, estimate.renewals))
+            estimate = estimate._replace(
+                renewals=jnp.where(due & far, jnp.minimum(estimate.renewals, 1), estimate.renewals)
+            )
         estimate = estimate.renewed(due, doubled | (step < EARLY), local, window, state.position, renewal_key)
 
         def nearer() -> Scalar:
@@ -207,7 +212,7 @@ class ECCAdL(Thermostat):
             found += s.sign * jnp.sum(square / K) - s.total(noise)
             careful += s.sign * jnp.sum(square / jnp.maximum(K, noisy.curvature_ratio * s.noise))
             chance += s.total((1 + noise) ** 2)
-        far = found / d > 1 + FAR * jnp.sqrt(2 * chance) / d
+        far = found / d > jnp.maximum(1 + FAR * jnp.sqrt(2 * chance) / d, NEAR)
         if isinstance(estimate, LowRank):  # whose mean curvature says nothing where few directions have most of it
             far &= estimate.rest_curvature > KNOWN * estimate.strongest
         allowed = jnp.minimum(found / COOLING, careful * self._grown(step, position)) / d
