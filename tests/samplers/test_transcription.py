@@ -226,7 +226,7 @@ def test_eccadl(settings, h, start):
         careful = energy + np.mean(squares / np.maximum(at_home, T * n / N * values))
         return np.clip(min(mean / 4, 2 ** (t / 25) * careful), 1, N) if mean > max(1 + chance, 10) else 1.0
 
-    S, K, renewals, far = np.zeros((d, d)), np.zeros((d, d)), 0, N  # the first renewal counts alone
+    S, K, renewals, far = np.zeros((d, d)), np.eye(d), 0, 1.0  # the first renewal counts alone
     expected = []
     for t in range(STEPS):
         if t & (t - 1) == 0 or t % max(every, 2 ** int(np.log2(t)) // 16) == 0:
@@ -235,7 +235,7 @@ def test_eccadl(settings, h, start):
             new_S, new_K = here(renewal_rows[t])
             S = (1 - kappa) * S + kappa * new_S
             K = new_K if renewals == 1 else (K + new_K) / 2
-            far = min(far, distance(renewal_rows[t], t))
+            far = min(far if t else N, distance(renewal_rows[t], t))
         assert t > 0 or start is THETA0 or far > 1
         xi = A if t & (t - 1) == 0 else xi
         values, V = np.linalg.eigh(S)

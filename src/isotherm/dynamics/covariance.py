@@ -145,10 +145,10 @@ class Dense(NamedTuple):
 
     @classmethod
     def first(cls, local: Local, position: Vector, rank: int, key: RandomKey) -> "Dense":
-        """Nothing yet: the first renewal, of weight 1, is before the first step."""
-        zero, none = jnp.zeros((), position.dtype), jnp.zeros_like(position)
-        square = jnp.zeros((position.size, position.size), position.dtype)
-        return cls(zero, square, none, square, square, none, zero, zero, zero)
+        """S = 0 and K = I, until the renewal before the first step, which counts alone."""
+        zero, one, none = jnp.zeros((), position.dtype), jnp.ones((), position.dtype), jnp.zeros_like(position)
+        identity = jnp.eye(position.size, dtype=position.dtype)
+        return cls(zero, jnp.zeros_like(identity), none, identity, identity, none + 1, one, one, one)
 
     @classmethod
     def _of(cls, count: Scalar, S: Matrix, K: Matrix, local: Local) -> "Dense":

@@ -92,8 +92,7 @@ class ECCAdL(Thermostat):
             )
         estimate = ESTIMATES[self.kind(position.size)].first(local, position, self.rank, sketch_key)
         state = super().init(key, position, noisy)
-        unknown = jnp.full_like(state.friction, noisy.population)  # until the renewal before the first step
-        state = state._replace(memory=Memory(estimate, unknown, scale))
+        state = state._replace(memory=Memory(estimate, jnp.ones_like(state.friction), scale))
         return state._replace(friction=self._friction(state, state.step_size))
 
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
@@ -160,7 +159,8 @@ class ECCAdL(Thermostat):
 
         def nearer() -> Scalar:
             renewed = state._replace(memory=Memory(estimate, distance, scale))
-            return jnp.minimum(distance, self._distance(force_key, renewed, noisy, step))
+            found = self._distance(force_key, renewed, noisy, step)
+            return jnp.where(step == 0, found, jnp.minimum(distance, found))
 
         distance = jax.lax.cond(due & (step < AT_HOME), nearer, lambda: jnp.where(step < AT_HOME, distance, 1))
         renewed = state._replace(memory=Memory(estimate, distance, scale))
