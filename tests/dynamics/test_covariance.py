@@ -38,7 +38,7 @@ def first(kind, g, rank, K=None):
 @jax.jit
 def renewed(estimate, g, window, key, due=True, K=None):
     due = jnp.asarray(due)
-    return estimate.renewed(due, due, local(g, K), window, jnp.zeros(g.shape[1:]), key)
+    return estimate.renewed(due, due, local(g, K), window, key)
 
 
 SPREAD = np.array([30.0, 20.0, 12.0, 8.0] + [1.0] * (d - 4))

@@ -15,9 +15,8 @@ DATA = {"x": rng.standard_normal(500).astype(np.float32), "y": rng.standard_norm
 def messages(posterior, init, sampler=None, **settings):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        isotherm.sample(
-            posterior, sampler or isotherm.eccadl(), DATA, init, batch_size=50, progress=False, chains=2, **settings
-        )
+        settings = {"batch_size": 50, "progress": False, "chains": 2} | settings
+        isotherm.sample(posterior, sampler or isotherm.eccadl(), DATA, init, **settings)
     return [str(warning.message) for warning in caught if "the noise of the gradients" in str(warning.message)]
 
 
@@ -47,3 +46,7 @@ def test_noise_that_is_the_same_is_not_said(steps):
         lambda b, example: -0.5 * (example["y"] - b * example["x"]) ** 2, lambda b: -0.5 * jnp.sum(b**2)
     )
     assert not messages(posterior, jnp.zeros(()), steps=steps)
+
+
+def test_batches_of_all_the_data_have_no_noise():
+    assert not messages(GROWING, ZEROS, isotherm.eccadl(0.05), steps=4000, batch_size=500, replace=False)

@@ -235,14 +235,14 @@ def test_eccadl(settings, h, start):
             new_S, new_K = here(renewal_rows[t])
             S = (1 - kappa) * S + kappa * new_S
             K = new_K if renewals == 1 else (K + new_K) / 2
-            far = min(far if t else N, distance(renewal_rows[t], t))
+            far = min(far if t else N, distance(renewal_rows[t], t)) if far > 1 or t == 0 else far
+            values, V = np.linalg.eigh(S)
+            size = min(h, 2 ** (t / 25) * np.sqrt(0.25 / max(strongest(), n / N * values[-1])))
+            loss, curvatures = 1 - np.exp(-size * A), np.diag(V.T @ K @ V)
+            y = np.asarray(balanced(size**2 / (2 * T * far) * values, size**2 * curvatures, loss))
+            y = np.maximum(y, size * np.sqrt(np.maximum(curvatures, n / N * values))) if far > 1 else y
         assert t > 0 or start is THETA0 or far > 1
         xi = A if t & (t - 1) == 0 else xi
-        values, V = np.linalg.eigh(S)
-        size = min(h, 2 ** (t / 25) * np.sqrt(0.25 / max(strongest(), n / N * values[-1])))
-        loss, curvatures = 1 - np.exp(-size * A), np.diag(V.T @ K @ V)
-        y = np.asarray(balanced(size**2 / (2 * T * far) * values, size**2 * curvatures, loss))
-        y = np.maximum(y, size * np.sqrt(np.maximum(curvatures, n / N * values))) if far > 1 else y
         p = V.T @ (p + size * w * force(theta, ROWS[t]))
         moved = (1 - np.exp(-y / 2)) / y * p
         energy = np.sum(p**2 * (1 - np.exp(-y)) / y) / 2

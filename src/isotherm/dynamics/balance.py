@@ -43,11 +43,13 @@ def noise_balanced_by(y: Values, curvature: Values, loss: Number) -> Values:
 
 def balanced(x: Values, curvature: Values, loss: Number) -> Values:
     """y for a given x, by Newton's method from above: x(y) is convex there, so every step stays above the root."""
-    y = x + curvature / 2 + loss * (2 - loss) / 2 + LEAST
-    for _ in range(NEWTON):
+    begin = x + curvature / 2 + loss * (2 - loss) / 2 + LEAST
+
+    def closer(_: Array, y: Values) -> Values:
         value, slope = jax.jvp(lambda y: noise_balanced_by(y, curvature, loss), (y,), (jnp.ones_like(y),))
-        y = jnp.maximum(y - (value - x) / jnp.maximum(slope, 0.1), LEAST)
-    return y
+        return jnp.maximum(y - (value - x) / jnp.maximum(slope, 0.1), LEAST)
+
+    return jax.lax.fori_loop(0, NEWTON, closer, begin)
 
 
 def kinetic_energy(y: Values, loss: Number) -> Values:

@@ -80,6 +80,11 @@ class Estimate(Protocol):
     """Ŝ and K̂, as a pytree of arrays that is part of a sampler's state."""
 
     @property
+    def renewals(self) -> Scalar:
+        """How many there were."""
+        ...
+
+    @property
     def strongest(self) -> Scalar:
         """K's largest eigenvalue, or somewhat more."""
         ...
@@ -100,7 +105,7 @@ class Estimate(Protocol):
         ...
 
     def renewed(
-        self, due: Condition, curvature_due: Condition, local: Local, window: Number, position: Vector, key: RandomKey
+        self, due: Condition, curvature_due: Condition, local: Local, window: Number, key: RandomKey
     ) -> "Estimate":
         """With another batch in the average; unchanged unless `due`, a condition that is the same for all chains.
         Where K is costly it is renewed only if `curvature_due` too."""
@@ -152,15 +157,18 @@ class Dense(NamedTuple):
 
     @classmethod
     def _of(cls, count: Scalar, S: Matrix, K: Matrix, local: Local) -> "Dense":
-        share = local.share
         values, vectors = jnp.linalg.eigh(S)
         values, rotated = jnp.maximum(values, 0), vectors.T @ (K @ vectors)
         curvatures = jnp.maximum(jnp.diagonal(rotated), 0)
-        strongest = stiffness = strongest_direction(K, jnp.ones_like(values))[0]
-        for _ in range(ROUNDS):  # (K − share·S)v = λv is Kv = (λ + share·S)v, whose eigenvalue is 1
-            scale = jnp.maximum(stiffness, 1e-6 * strongest + jnp.finfo(values.dtype).tiny) + share * values
-            _, v = strongest_direction(rotated, scale)
-            stiffness = (v @ (rotated @ v) - share * (v @ (values * v))) / (v @ v)
+        strongest = strongest_direction(K, jnp.ones_like(values))[0]
+        least, weights = 1e-6 * strongest + jnp.finfo(values.dtype).tiny, local.share * values
+
+        def closer(_: Array, stiffness: Scalar) -> Scalar:
+            """(K − share·S)v = λv is Kv = (λ + share·S)v, whose eigenvalue is 1."""
+            _, v = strongest_direction(rotated, jnp.maximum(stiffness, least) + weights)
+            return (v @ (rotated @ v) - v @ (weights * v)) / (v @ v)
+
+        stiffness = jax.lax.fori_loop(0, ROUNDS, closer, strongest)
         ceiling = jnp.maximum(strongest, local.ratio * values[-1])
         return cls(count, S, values, vectors, K, curvatures, strongest, stiffness, ceiling)
 
@@ -169,7 +177,7 @@ class Dense(NamedTuple):
         return 1
 
     def renewed(
-        self, due: Condition, curvature_due: Condition, local: Local, window: Number, position: Vector, key: RandomKey
+        self, due: Condition, curvature_due: Condition, local: Local, window: Number, key: RandomKey
     ) -> "Dense":
         def renew() -> Dense:
             count, S, K = self.renewals + 1, local.covariance.dense(), self.curvature
@@ -182,11 +190,12 @@ class Dense(NamedTuple):
     def directions(self) -> tuple[Directions, ...]:
         return (Directions(self.values, self.curvatures, self.values.size),)
 
+    # Products with one vector at a time: for two at once XLA would copy the transposed matrix at every step.
     def rotated(self, rows: Float[Array, "m d"]) -> Coordinates:
-        return (rows @ self.vectors,)
+        return (jnp.stack([row @ self.vectors for row in rows]),)
 
     def restored(self, coordinates: Coordinates) -> Float[Array, "m d"]:
-        return coordinates[0] @ self.vectors.T
+        return jnp.stack([self.vectors @ row for row in coordinates[0]])
 
     def middle(self) -> Scalar:
         return self.values[self.values.size // 2]
@@ -231,25 +240,25 @@ class Diagonal(NamedTuple):
         values = local.covariance.diagonal()
         zero, outside = jnp.zeros((), values.dtype), Outside.random(position, key)
         nothing = cls(zero, values, jnp.median(values), jnp.zeros_like(values), outside, zero)
-        return nothing._renewed(local, zero + 1, position, key)
+        return nothing._renewed(local, zero + 1, key)
 
     @classmethod
     def parts(cls, d: int, rank: int) -> int:
         return 1
 
-    def _renewed(self, local: Local, weight: Scalar, position: Vector, key: RandomKey) -> "Diagonal":
+    def _renewed(self, local: Local, weight: Scalar, key: RandomKey) -> "Diagonal":
         values = blend(self.values, local.covariance.diagonal(), weight)
-        signs = jax.random.rademacher(key, position.shape, position.dtype)
+        signs = jax.random.rademacher(key, self.values.shape, self.values.dtype)
         curvatures = blend(self.curvatures, signs * local.products(signs)[1], weight)
         outside = self.outside.renewed(jnp.array(True), local, lambda v: v)
         ceiling = jnp.maximum(outside.strongest, local.ratio * jnp.max(values))
         return Diagonal(self.renewals + 1, values, jnp.median(values), curvatures, outside, ceiling)
 
     def renewed(
-        self, due: Condition, curvature_due: Condition, local: Local, window: Number, position: Vector, key: RandomKey
+        self, due: Condition, curvature_due: Condition, local: Local, window: Number, key: RandomKey
     ) -> "Diagonal":
         weight = windowed(self.renewals + 1, window)
-        return jax.lax.cond(due, lambda: self._renewed(local, weight, position, key), lambda: self)
+        return jax.lax.cond(due, lambda: self._renewed(local, weight, key), lambda: self)
 
     def directions(self) -> tuple[Directions, ...]:
         return (Directions(self.values, jnp.maximum(self.curvatures, 0), self.values.size),)
@@ -335,7 +344,7 @@ class LowRank(NamedTuple):
         return max(1, cls._rank(d, rank) // BLOCK)
 
     def renewed(
-        self, due: Condition, curvature_due: Condition, local: Local, window: Number, position: Vector, key: RandomKey
+        self, due: Condition, curvature_due: Condition, local: Local, window: Number, key: RandomKey
     ) -> "LowRank":
         visits = jnp.floor(self.renewals / self._blocks) + 1  # of this block
         return self._renewed(due, local, windowed(visits, window), windowed(self.renewals + 1, window), key)

@@ -26,11 +26,12 @@ class Evaluation:
         batch_key, next_key = jax.random.split(key)
 
         def fresh(key: RandomKey, position: Vector, rows: int) -> Noisy:
-            return self._at(position, self.batches.larger(rows).take(key, data), self.batches.size)
+            return self.at(position, self.batches.larger(rows).take(key, data), self.batches.size)
 
-        return replace(self._at(position, self.batches.take(batch_key, data)), _fresh=fresh), next_key
+        return replace(self.at(position, self.batches.take(batch_key, data)), _fresh=fresh), next_key
 
-    def _at(self, position: Vector, batch: Batch, size: int | None = None) -> Noisy:
+    def at(self, position: Vector, batch: Batch, size: int | None = None) -> Noisy:
+        """Force and covariance on this batch; the covariance is that of batches of `size` rows, if it is given."""
         population, replaced = self.batches.population, self.batches.replace
         return self.posterior.noisy(
             position, batch, population=population, replace=replaced, unravel=self.unravel, size=size

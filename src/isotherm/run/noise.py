@@ -65,14 +65,11 @@ def noise_warning(run: Run, seen: Seen) -> Iterator[str]:
 
 def covariances(run: Run, positions: np.ndarray) -> np.ndarray:
     """S at each position, on the same rows."""
-    population = run.batches.population
-    rows = np.random.default_rng(0).permutation(population)[: max(ROWS, 5 * positions.shape[1])]
+    rows = np.random.default_rng(0).permutation(run.batches.population)[: max(ROWS, 5 * positions.shape[1])]
     batch = jax.tree.map(lambda column: column[rows], run.data)
-    evaluation = run.evaluation
 
     def one(position: Vector) -> jax.Array:
-        noisy = evaluation.posterior.noisy(position, batch, population=population, unravel=evaluation.unravel)
-        return noisy.covariance.dense()
+        return run.evaluation.at(position, batch, run.batches.size).covariance.dense()
 
     return np.asarray(jax.jit(lambda some: jax.lax.map(one, some))(jnp.asarray(positions)), np.float64)
 

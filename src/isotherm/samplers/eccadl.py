@@ -46,17 +46,29 @@ SPREAD = 1e4  # of the diagonal of K, above which it becomes the mass; float32 h
 LEAST = 1e-12  # a mass over the largest, at least
 AT_HOME = 4096  # steps after which no chain is taken to be far from home
 FORCE = 16  # batches from whose force a distance from the mode is measured
-RAMP = {"dense": 25, "low_rank": 100, "diagonal": 100}  # steps in which the bounds at the start double
+RAMP: dict[type[Estimate], int] = {Dense: 25, LowRank: 100, Diagonal: 100}  # steps in which what h may be doubles
 MOST_EVERY = 2**30  # twice it is still a 32-bit step number
+
+
+class Pace(NamedTuple):
+    """What steps need of S and K, computed once for all of them until the next renewal: h, A, the noise friction y = hΓ
+    along each of the estimate's directions, and p·p on average over a step in equilibrium."""
+
+    step_size: Scalar
+    friction: Scalar
+    noise_friction: Coordinates
+    energy: Scalar
 
 
 class Memory(NamedTuple):
     """What is remembered of earlier batches: S and K in mass-whitened variables; how far the mode is, as a variance in
-    units of the posterior's, 1 once the chain has come home; and M^(−1/2), if it is the sampler's own choice."""
+    units of the posterior's, 1 once the chain has come home; M^(−1/2), if it is the sampler's own choice; and what
+    follows for the steps until the next renewal."""
 
     estimate: Estimate
     distance: Scalar
-    scale: Vector | tuple[()] = ()
+    scale: Vector | tuple[()]
+    pace: Pace
 
 
 class Moving(NamedTuple):
@@ -92,27 +104,16 @@ class ECCAdL(Thermostat):
             )
         estimate = ESTIMATES[self.kind(position.size)].first(local, position, self.rank, sketch_key)
         state = super().init(key, position, noisy)
-        state = state._replace(memory=Memory(estimate, jnp.ones_like(state.friction), scale))
-        return state._replace(friction=self._friction(state, state.step_size))
+        near = jnp.ones_like(state.friction)
+        pace = self._pace(estimate, near, state.step, noisy)
+        return state._replace(memory=Memory(estimate, near, scale, pace), friction=pace.friction)
 
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
-        h, T = self._step_size(state), self.temperature
-        A, before = self._friction(state, h), self._friction(state, state.step_size)
-        xi = state.friction + A - before
-        w, mu = self._whitening(state.memory.scale, state.position), self.thermal_mass_of(state.position)
+        state = self._scheduled(state, noisy)
+        estimate, distance, scale, (h, A, frictions, expected) = state.memory
+        T, xi, mu = self.temperature, state.friction, self.thermal_mass_of(state.position)
+        w, directions = self._whitening(scale, state.position), estimate.directions()
         moves = splitting.moves(self.scheme, LETTERS)[1:]  # after the kick, which is the first
-        estimate, distance, _ = state.memory
-        directions = estimate.directions()
-        loss = -jnp.expm1(-h * A) if self.scheme == EXACT else jnp.zeros_like(h)
-
-        def friction(s: Directions) -> Array:
-            """What balances the noise. On the way home less noise counts, and the friction is at least half of what
-            damps best, so that the chain does not swing through the mode."""
-            y = balance.balanced(h * h / (2 * T * distance) * s.noise, h * h * s.curvature, loss)
-            damping = h * jnp.sqrt(jnp.maximum(s.curvature, noisy.curvature_ratio * s.noise))
-            return jnp.where(distance > 1, jnp.maximum(y, damping), y)
-
-        frictions = [friction(s) for s in directions]
         kicked = flows.kick(state.momentum, w * noisy.force, h)
         noises = list(normals(key, sum(letter == "O" for letter, _ in moves), state.position))
         momentum, *noise = zip(*estimate.rotated(jnp.stack([kicked, *noises])), strict=True)
@@ -132,7 +133,6 @@ class ECCAdL(Thermostat):
         start = Moving(tuple(jnp.zeros_like(p) for p in momentum), momentum, 0.0)
         end = splitting.run(moves, {"E": joint, "O": ornstein_uhlenbeck}, start, h)
         moved, p = estimate.restored(tuple(map(jnp.stack, zip(end.moved, end.momentum, strict=True))))
-        expected = T * sum(s.total(balance.kinetic_energy(y, loss)) for s, y in zip(directions, frictions, strict=True))
         return state._replace(
             position=flows.drift(state.position, moved, w, 1.0),
             momentum=p,
@@ -147,7 +147,7 @@ class ECCAdL(Thermostat):
         on its way home, the past is forgotten, and ξ stays at A."""
         doubled, due = self._doubled(step), self.renewal_due(step, state.position.size)
         local_key, renewal_key, force_key = jax.random.split(key, 3)
-        estimate, distance, scale = state.memory
+        estimate, distance, scale, before = state.memory
         w, far = self._whitening(scale, state.position), distance > 1
         local = self._local(local_key, state.position, noisy, w, distance)
         window = jnp.where(far, jnp.minimum(FAR_WINDOW, self.window), self.window).astype(distance.dtype)
@@ -155,17 +155,43 @@ class ECCAdL(Thermostat):
             estimate = estimate._replace(
                 renewals=jnp.where(due & far, jnp.minimum(estimate.renewals, 1), estimate.renewals)
             )
-        estimate = estimate.renewed(due, doubled | (step < EARLY), local, window, state.position, renewal_key)
+        estimate = estimate.renewed(due, doubled | (step < EARLY), local, window, renewal_key)
 
         def nearer() -> Scalar:
-            renewed = state._replace(memory=Memory(estimate, distance, scale))
-            found = self._distance(force_key, renewed, noisy, step)
+            found = self._distance(force_key, state, estimate, noisy, step)
             return jnp.where(step == 0, found, jnp.minimum(distance, found))
 
-        distance = jax.lax.cond(due & (step < AT_HOME), nearer, lambda: jnp.where(step < AT_HOME, distance, 1))
-        renewed = state._replace(memory=Memory(estimate, distance, scale))
-        A, before = self._friction(renewed, state.step_size), self._friction(state, state.step_size)
-        return renewed._replace(friction=jnp.where(doubled, A, state.friction + A - before))
+        asked = (step == 0) | (due & far & (step < AT_HOME))
+        distance = jax.lax.cond(asked, nearer, lambda: jnp.where(step < AT_HOME, distance, 1))
+        pace = jax.lax.cond(due, lambda: self._pace(estimate, distance, step, noisy), lambda: before)
+        xi = jnp.where(doubled, pace.friction, state.friction + (pace.friction - before.friction))
+        return state._replace(memory=Memory(estimate, distance, scale, pace), friction=xi)
+
+    def _scheduled(self, state: State, noisy: Noisy) -> State:
+        """With the pace of this step, where the step size is a function of the step's number."""
+        if not callable(self.step_size):
+            return state
+        memory = state.memory
+        pace = self._pace(memory.estimate, memory.distance, state.step, noisy)
+        xi = state.friction + (pace.friction - memory.pace.friction)
+        return state._replace(memory=memory._replace(pace=pace), friction=xi)
+
+    def _pace(self, estimate: Estimate, distance: Scalar, step: Int[Array, ""], noisy: Noisy) -> Pace:
+        """On the way home less noise counts, and the friction is at least half of what damps best, so that the chain
+        does not swing through the mode."""
+        h, T = self._step_size(estimate, distance, step), self.temperature
+        A = self._friction(estimate, distance, h)
+        loss = -jnp.expm1(-h * A) if self.scheme == EXACT else jnp.zeros_like(h)
+
+        def friction(s: Directions) -> Array:
+            y = balance.balanced(h * h / (2 * T * distance) * s.noise, h * h * s.curvature, loss)
+            damping = h * jnp.sqrt(jnp.maximum(s.curvature, noisy.curvature_ratio * s.noise))
+            return jnp.where(distance > 1, jnp.maximum(y, damping), y)
+
+        directions = estimate.directions()
+        frictions = tuple(friction(s) for s in directions)
+        energy = sum(s.total(balance.kinetic_energy(y, loss)) for s, y in zip(directions, frictions, strict=True))
+        return Pace(h, A, frictions, jnp.asarray(T * energy, h.dtype))
 
     def _rescales(self, position: Vector) -> bool:
         """Whether M is the sampler's own choice: where the step size is and no mass is given, and K is known."""
@@ -195,12 +221,12 @@ class ECCAdL(Thermostat):
         S, K, share = noisy.covariance.whitened(w), noisy.curvature, BENT / (2 * self.temperature * distance)
         return Local(S, K and K.whitened(w), noisy.curvature_ratio, share)
 
-    def _distance(self, key: RandomKey, state: State, noisy: Noisy, step: Int[Array, ""]) -> Scalar:
+    def _distance(self, key: RandomKey, state: State, estimate: Estimate, noisy: Noisy, step: Int[Array, ""]) -> Scalar:
         """F·K⁻¹F/d, less what the noise of F adds to it, and p·p/d: the mean square distance to the mode in standard
         deviations, and that to which the momentum leads, over COOLING. 1 where it is not more than chance could make
         it. Far away K may be far too small (a logistic regression whose labels are all wrong has none), so at first the
         curvature of a right model counts if it is larger."""
-        position, d, estimate = state.position, state.position.size, state.memory.estimate
+        position, d = state.position, state.position.size
         large = noisy.fresh(key, position, max(ROWS * d, FORCE * noisy.size))
         force = self._whitening(state.memory.scale, position) * large.force
         found = careful = state.momentum @ state.momentum / self.temperature - d
@@ -215,12 +241,13 @@ class ECCAdL(Thermostat):
         far = found / d > jnp.maximum(1 + FAR * jnp.sqrt(2 * chance) / d, NEAR)
         if isinstance(estimate, LowRank):  # whose mean curvature says nothing where few directions have most of it
             far &= estimate.rest_curvature > KNOWN * estimate.strongest
-        allowed = jnp.minimum(found / COOLING, careful * self._grown(step, position)) / d
+        allowed = jnp.minimum(found / COOLING, careful * self._grown(step, estimate)) / d
         return jnp.where(far, jnp.clip(allowed, 1, large.population), 1).astype(position.dtype)
 
-    def _grown(self, step: Int[Array, ""], like: Vector) -> Scalar:
+    @staticmethod
+    def _grown(step: Int[Array, ""], estimate: Estimate) -> Scalar:
         """By how much more than at the first step K is trusted: it doubles every RAMP steps."""
-        return jnp.exp2(step.astype(like.dtype) / RAMP[self.kind(like.size)])
+        return jnp.exp2(step.astype(estimate.renewals.dtype) / RAMP[type(estimate)])
 
     @staticmethod
     def _doubled(step: Int[Array, ""]) -> Bool[Array, ""]:
@@ -248,17 +275,15 @@ class ECCAdL(Thermostat):
         """Which estimate of the covariance."""
         return self.covariance or ("dense" if parameters <= DENSE_UP_TO else "low_rank")
 
-    def _step_size(self, state: State) -> Scalar:
+    def _step_size(self, estimate: Estimate, distance: Scalar, step: Int[Array, ""]) -> Scalar:
         """h; at first no more than the curvature allows without any friction, and then twice that every RAMP steps, so
         that Ŝ follows a start far from the mode before h relies on it."""
-        h = self._auto(state) if self.step_size is None else self.step_size_at(state.step, state.position.dtype)
-        grown = self._grown(state.step, state.position)
-        return jnp.minimum(h, grown * _largest_step(state.memory.estimate.ceiling))
+        h = self._auto(estimate, distance) if self.step_size is None else self.step_size_at(step, distance.dtype)
+        return jnp.minimum(h, self._grown(step, estimate) * _largest_step(estimate.ceiling))
 
-    def _auto(self, state: State) -> Scalar:
+    def _auto(self, estimate: Estimate, distance: Scalar) -> Scalar:
         """(h²/2)βλ = AUTO in the middle of the spectrum; less where h²K would not be small beside 1 + (h²/2)βS, or
         where a given friction could not outweigh the noise of directions that a low-rank estimate leaves out."""
-        estimate, distance, _ = state.memory
         h = jnp.sqrt(2 * AUTO * self.temperature * distance / _positive(estimate.middle()))
         h = jnp.minimum(h, _largest_step(estimate.stiffness))
         if self.friction is None:
@@ -266,14 +291,12 @@ class ECCAdL(Thermostat):
         outweighed = 2 * UNSEEN * self.friction * self.temperature / _positive(estimate.unseen())
         return jnp.where(self.friction > 0, jnp.minimum(h, outweighed), h)
 
-    def _friction(self, state: State, h: Scalar) -> Scalar:
+    def _friction(self, estimate: Estimate, distance: Scalar, h: Scalar) -> Scalar:
         """A; if it is "auto", 1 or so much that it outweighs the noise of directions that a low-rank estimate leaves
         out: all get the noise friction of their mean, and in those with more noise than that A is what cools."""
         if self.friction is not None:
             return jnp.asarray(self.friction, h.dtype)
-        return jnp.maximum(
-            1, h / (2 * UNSEEN * self.temperature * state.memory.distance) * state.memory.estimate.unseen()
-        )
+        return jnp.maximum(1, h / (2 * UNSEEN * self.temperature * distance) * estimate.unseen())
 
 
 def _bit_length(step: Int[Array, ""]) -> Int[Array, ""]:
