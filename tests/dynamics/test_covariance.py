@@ -22,12 +22,12 @@ def covariance(g):
     return Covariance(1 / (len(g) - 1), lambda v: g @ v, lambda u: u @ g, lambda: g)
 
 
-RATIO, SHARE = 0.05, 0.02
+RATIO, SHARE, TRUE = 0.05, 0.02, jnp.array(True)
 
 
-def local(g, K=None):
+def local(g, K=None, sampled=0.0):
     """One batch; K, a matrix, is the curvature if it can be had."""
-    return Local(covariance(g), None if K is None else Curvature(lambda v: K @ v), RATIO, SHARE)
+    return Local(covariance(g), None if K is None else Curvature(lambda v: K @ v), RATIO, SHARE, sampled)
 
 
 @partial(jax.jit, static_argnums=(0, 2))
@@ -118,7 +118,38 @@ def test_dense_is_the_weighted_average_itself():
     for t in range(2, 6):
         kappa = max(2 / (t + 1), 1 / window)
         S = (1 - kappa) * S + kappa * np.asarray(covariance(gradients(t - 1, SPREAD)).dense())
-    np.testing.assert_allclose(matrix(estimate(Dense, 5, window=window)), S, rtol=1e-10, atol=1e-10 * S.max())
+    np.testing.assert_allclose(estimate(Dense, 5, window=window).average, S, rtol=1e-10, atol=1e-10 * S.max())
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("tail", [30.0, 5.0], ids=["like Gaussian", "few rows have most"])
+def test_dense_knows_what_an_average_over_few_rows_does_not_say(tail):
+    """S = I from five rows a parameter and a batch. Each eigenvector of the average has a noise of exactly 1, the
+    average's eigenvalues a harmonic mean of 1 − d/m: after four batches of Gaussian rows, of which the weights are such
+    that m = 200, it is 0.94, and less where few rows have most of the gradient. What `directions` says is right within
+    what 24 cases of 12 directions leave open."""
+    renew = jax.jit(lambda found, g, key: found.renewed(TRUE, TRUE, local(g, sampled=d / 60), 20.0, key))
+    said, raw = [], []
+    for case in range(24):
+        rng = np.random.default_rng(case)
+        found = first(Dense, jnp.zeros((60, d)), 1)
+        for batch in range(4):
+            rows = rng.standard_normal((60, d)) * np.sqrt((tail - 2) / rng.chisquare(tail, (60, 1)))
+            found = renew(found, jnp.asarray(rows), jax.random.key(batch))
+        said.append(np.mean(1 / np.asarray(found.directions()[0].noise)))
+        raw.append(np.mean(1 / np.asarray(found.values)))
+    assert np.mean(raw) > (1.05 if tail > 10 else 1.08)
+    error = np.std(said) / np.sqrt(len(said))
+    np.testing.assert_allclose(np.mean(said), 1, atol=4 * error)
+    assert 4 * error < np.mean(raw) - 1
+
+
+@pytest.mark.usefixtures("float64")
+def test_dense_forgets_the_noise_of_the_way_to_the_mode():
+    """A batch with a hundredth of the noise that is remembered begins a new average."""
+    found = renewed(estimate(Dense, 5), 0.1 * gradients(9, SPREAD), 20.0, jax.random.key(9))
+    np.testing.assert_allclose(matrix(found), 0.01 * np.asarray(covariance(gradients(9, SPREAD)).dense()), atol=1e-9)
+    assert found.renewals == 1
 
 
 @pytest.mark.usefixtures("float64")

@@ -17,7 +17,7 @@ def test_every_number_of_the_paper_has_a_cell(name):
         assert set(printed) <= places
         if printed:
             assert len(printed) == 4 * 3 * 2
-            assert set(METHODS) == set(task.methods)
+            assert set(METHODS) <= set(task.methods)
 
 
 def test_numbers_as_printed():

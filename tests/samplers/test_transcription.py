@@ -218,7 +218,6 @@ def test_eccadl(settings, h, start):
     def distance(rows, t):
         """The mean squares of F, less its noise, and of p, in their own standard deviations at home; 1 unless that is
         too much. At first K may be that of a right model."""
-        values, V = np.linalg.eigh(S)
         at_home = T * np.maximum(np.diag(V.T @ K @ V), 1e-6 * strongest())
         squares, energy = (V.T @ (w * force(theta, rows))) ** 2, np.mean(p**2) / T - 1
         mean = energy + np.mean((squares - values) / at_home)
@@ -227,17 +226,24 @@ def test_eccadl(settings, h, start):
         return np.clip(min(mean / 4, 2 ** (t / 25) * careful), 1, N) if mean > max(1 + chance, 10) else 1.0
 
     S, K, renewals, far = np.zeros((d, d)), np.eye(d), 0, 1.0  # the first renewal counts alone
-    expected = []
+    concentration, optimism, ratio, expected = 1.0, 0.0, 0.0, []
     for t in range(STEPS):
         if t & (t - 1) == 0 or t % max(every, 2 ** int(np.log2(t)) // 16) == 0:
-            renewals = min(renewals, 1) + 1 if far > 1 else renewals + 1
-            kappa = max(2 / (renewals + 1), 1 / (min(4, window) if far > 1 else window))
             new_S, new_K = here(renewal_rows[t])
+            if t > 0:
+                ratio = np.mean(np.diag(V.T @ new_S @ V) / np.linalg.eigvalsh(S))
+            stale = ratio < 0.5 - 4 * np.sqrt(2 * d / n) / d
+            renewals = 1 if stale else min(renewals, 1) + 1 if far > 1 else renewals + 1
+            kappa = max(2 / (renewals + 1), 1 / (min(4, window) if far > 1 else window))
+            found_optimism = max(0 if stale else (1 - 1 / max(ratio, 0.5)) / concentration, -1)
+            optimism = (1 - kappa) * optimism + kappa * found_optimism
+            concentration = (1 - kappa) ** 2 * concentration + kappa**2
             S = (1 - kappa) * S + kappa * new_S
-            K = new_K if renewals == 1 else (K + new_K) / 2
-            far = min(far if t else N, distance(renewal_rows[t], t)) if far > 1 or t == 0 else far
+            K = new_K if t == 0 else (K + new_K) / 2
             values, V = np.linalg.eigh(S)
-            size = min(h, 2 ** (t / 25) * np.sqrt(0.25 / max(strongest(), n / N * values[-1])))
+            values = values / (1 - min(max(optimism, d / n) * concentration, 0.5))
+            far = distance(renewal_rows[t], t) if far > 1 or t == 0 else far
+            size = min(h, 2 ** (t / 25) * np.sqrt(0.25 / max(strongest(), n / N * np.linalg.eigvalsh(S)[-1])))
             loss, curvatures = 1 - np.exp(-size * A), np.diag(V.T @ K @ V)
             y = np.asarray(balanced(size**2 / (2 * T * far) * values, size**2 * curvatures, loss))
             y = np.maximum(y, size * np.sqrt(np.maximum(curvatures, n / N * values))) if far > 1 else y

@@ -24,6 +24,10 @@ Coordinates = tuple[Float[Array, "..."], ...]  # an array for each of an estimat
 
 POWER = 32  # steps of the power method
 ROUNDS = 3  # of it, for the curvature that noise does not outweigh
+SEEN = 1e-5  # an eigenvalue over the largest, at least, that float32 knows
+STALE = 0.5  # of the noise that is remembered, at least, that a batch must have; if not, it is forgotten
+FAR = 4.0  # standard errors by which it must be less
+MOST_UNSAID = 0.5  # of the noise along the eigenvectors of an average over few rows, that is taken to be there
 BLOCK = 2  # how many of its directions a low-rank estimate renews at a time
 
 
@@ -43,12 +47,14 @@ def blend(old: Array, new: Array, weight: Scalar) -> Array:
 
 class Local(NamedTuple):
     """What one batch says of S and K in mass-whitened variables. Where K cannot be had, or is not finite, it is taken
-    to be `ratio` times S. `share` is how much of S counts against K in `stiffness`."""
+    to be `ratio` times S. `share` is how much of S counts against K in `stiffness`; `parameters_a_row` is 0 where S was
+    computed from all the data."""
 
     covariance: Covariance
     curvature: Curvature | None
     ratio: float
     share: Number
+    parameters_a_row: float = 0.0
 
     def dense_curvature(self, S: Matrix) -> Matrix:
         K = self.ratio * S if self.curvature is None else self.curvature.dense(S[0])
@@ -138,6 +144,11 @@ class Estimate(Protocol):
 
 
 class Dense(NamedTuple):
+    """Along its own eigenvectors an average over m rows says too little of S: of S = I it is said to be 1 − d/m on
+    (harmonic) average, by the law of Marchenko and Pastur; and where few rows have most of the gradient, they count as
+    m. So before a batch enters the average, its S is compared with the eigenvalues there are (`optimism`). If it is far
+    less, what is remembered is of the way to the mode, and the average begins anew."""
+
     renewals: Scalar
     average: Matrix
     values: Vector
@@ -147,16 +158,19 @@ class Dense(NamedTuple):
     strongest: Scalar
     stiffness: Scalar
     ceiling: Scalar
+    concentration: Scalar  # the sum of the squares of the weights with which batches are in the average
+    optimism: Scalar  # d/m for one batch, as found
+    least_optimism: Scalar  # as it is if all rows of a batch count the same
 
     @classmethod
     def first(cls, local: Local, position: Vector, rank: int, key: RandomKey) -> "Dense":
         """S = 0 and K = I, until the renewal before the first step, which counts alone."""
         zero, one, none = jnp.zeros((), position.dtype), jnp.ones((), position.dtype), jnp.zeros_like(position)
         identity = jnp.eye(position.size, dtype=position.dtype)
-        return cls(zero, jnp.zeros_like(identity), none, identity, identity, none + 1, one, one, one)
+        return cls(zero, jnp.zeros_like(identity), none, identity, identity, none + 1, one, one, one, one, zero, zero)
 
     @classmethod
-    def _of(cls, count: Scalar, S: Matrix, K: Matrix, local: Local) -> "Dense":
+    def _of(cls, count: Scalar, S: Matrix, K: Matrix, local: Local, *known: Scalar) -> "Dense":
         values, vectors = jnp.linalg.eigh(S)
         values, rotated = jnp.maximum(values, 0), vectors.T @ (K @ vectors)
         curvatures = jnp.maximum(jnp.diagonal(rotated), 0)
@@ -170,7 +184,7 @@ class Dense(NamedTuple):
 
         stiffness = jax.lax.fori_loop(0, ROUNDS, closer, strongest)
         ceiling = jnp.maximum(strongest, local.ratio * values[-1])
-        return cls(count, S, values, vectors, K, curvatures, strongest, stiffness, ceiling)
+        return cls(count, S, values, vectors, K, curvatures, strongest, stiffness, ceiling, *known)
 
     @classmethod
     def parts(cls, d: int, rank: int) -> int:
@@ -180,15 +194,29 @@ class Dense(NamedTuple):
         self, due: Condition, curvature_due: Condition, local: Local, window: Number, key: RandomKey
     ) -> "Dense":
         def renew() -> Dense:
-            count, S, K = self.renewals + 1, local.covariance.dense(), self.curvature
-            weight = jnp.where(count > 1, 0.5, 1).astype(S.dtype)
-            K = jax.lax.cond(curvature_due, lambda: blend(K, local.dense_curvature(S), weight), lambda: K)
-            return self._of(count, blend(self.average, S, windowed(count, window)), K, local)
+            S, K = local.covariance.dense(), self.curvature
+            ratio = self._ratio(S)
+            stale = ratio < STALE - FAR * jnp.sqrt(2 * local.parameters_a_row) / self.values.size
+            count = jnp.where(stale, 1, self.renewals + 1)
+            weight, half = windowed(count, window), jnp.where(self.renewals > 0, 0.5, 1).astype(S.dtype)
+            K = jax.lax.cond(curvature_due, lambda: blend(K, local.dense_curvature(S), half), lambda: K)
+            concentration = (1 - weight) ** 2 * self.concentration + weight**2
+            found = jnp.where(stale, 0, (1 - 1 / jnp.maximum(ratio, STALE)) / self.concentration)
+            optimism = blend(self.optimism, jnp.maximum(found, -1), weight)
+            least = jnp.full_like(weight, local.parameters_a_row)
+            return self._of(count, blend(self.average, S, weight), K, local, concentration, optimism, least)
 
         return jax.lax.cond(due, renew, lambda: self)
 
+    def _ratio(self, S: Matrix) -> Scalar:
+        """S, from rows that are not in the average, over the average, in the mean over all directions; 0 at first."""
+        known = (self.values > SEEN * self.values[-1]).astype(S.dtype)
+        along = jnp.sum(self.vectors * (S @ self.vectors), axis=0)
+        return jnp.sum(known * along / jnp.where(known > 0, self.values, 1)) / jnp.maximum(known.sum(), 1)
+
     def directions(self) -> tuple[Directions, ...]:
-        return (Directions(self.values, self.curvatures, self.values.size),)
+        unsaid = jnp.maximum(self.optimism, self.least_optimism) * self.concentration
+        return (Directions(self.values / (1 - jnp.minimum(unsaid, MOST_UNSAID)), self.curvatures, self.values.size),)
 
     # Products with one vector at a time: for two at once XLA would copy the transposed matrix at every step.
     def rotated(self, rows: Float[Array, "m d"]) -> Coordinates:

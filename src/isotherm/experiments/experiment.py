@@ -105,7 +105,7 @@ def task_jobs(experiment: str, task: Task, options: Options) -> list[Job]:
         add(
             f"{cell.method}-h{cell.step_size:g}-A{cell.friction:g}-seed{cell.seed}",
             partial(measure, task, cell=cell, passes=passes),
-            **attributes(task.sampler(cell.method, cell.step_size, cell.friction)),
+            **attributes(task.sampler(cell.method, cell.step_size, cell.friction)) | {"sampler": cell.method},
             kind="cell",
             step_size=cell.step_size,
             friction=cell.friction,
@@ -117,7 +117,7 @@ def task_jobs(experiment: str, task: Task, options: Options) -> list[Job]:
             add(
                 f"{method}-largest-step",
                 partial(largest_step.measure, task, method=method, passes=passes),
-                **attributes(task.sampler(method, task.small_step, largest_step.FRICTION)),
+                **attributes(task.sampler(method, task.small_step, largest_step.FRICTION)) | {"sampler": method},
                 kind="largest_step",
                 friction=largest_step.FRICTION,
                 passes=passes,

@@ -9,13 +9,22 @@ from isotherm import files
 
 COLOURS = {
     "mccadl-known": "#009E73",
+    "mccadl-own": "#D55E00",
     "sghmc": "#E69F00",
     "sgnht": "#56B4E9",
     "ccadl": "#CC79A7",
     "mccadl": "#0072B2",
     "eccadl": "#000000",
 }
-MARKERS = {"mccadl-known": "P", "sghmc": "s", "sgnht": "^", "ccadl": "v", "mccadl": "o", "eccadl": "D"}
+MARKERS = {
+    "mccadl-known": "P",
+    "mccadl-own": "X",
+    "sghmc": "s",
+    "sgnht": "^",
+    "ccadl": "v",
+    "mccadl": "o",
+    "eccadl": "D",
+}
 DASHES = {1.0: "-", 10.0: "--"}  # by friction
 STYLE: Any = {
     "font.size": 9,

@@ -10,8 +10,16 @@ from isotherm.datasets.linear_regression import ExactPosterior
 from isotherm.posterior import Posterior
 from isotherm.types import Batch, Params
 
-LABELS = {"sghmc": "SGHMC", "sgnht": "SGNHT", "ccadl": "CCAdL", "mccadl": "mCCAdL", "eccadl": "eCCAdL"}
-METHODS = tuple(LABELS)  # the paper's order, ours last
+LABELS = {
+    "sghmc": "SGHMC",
+    "sgnht": "SGNHT",
+    "ccadl": "CCAdL",
+    "mccadl": "mCCAdL",
+    "mccadl-own": "mCCAdL, own batch",
+    "eccadl": "eCCAdL",
+}
+BOTH_BATCHES = tuple(LABELS)  # the paper's order, ours last
+METHODS = tuple(method for method in LABELS if method != "mccadl-own")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,4 +69,7 @@ class Task:
     notes: str = ""
 
     def sampler(self, method: str, step_size: float, friction: float) -> Any:
-        return getattr(samplers, method)(step_size, friction)
+        """A method is a sampler's name; after a dash, the batch that mCCAdL's covariance comes from."""
+        name, _, batch = method.partition("-")
+        more = {"covariance_batch": batch} if batch else {}
+        return getattr(samplers, name)(step_size, friction, **more)

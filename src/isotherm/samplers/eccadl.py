@@ -156,13 +156,12 @@ class ECCAdL(Thermostat):
                 renewals=jnp.where(due & far, jnp.minimum(estimate.renewals, 1), estimate.renewals)
             )
         estimate = estimate.renewed(due, doubled | (step < EARLY), local, window, renewal_key)
-
-        def nearer() -> Scalar:
-            found = self._distance(force_key, state, estimate, noisy, step)
-            return jnp.where(step == 0, found, jnp.minimum(distance, found))
-
         asked = (step == 0) | (due & far & (step < AT_HOME))
-        distance = jax.lax.cond(asked, nearer, lambda: jnp.where(step < AT_HOME, distance, 1))
+        distance = jax.lax.cond(
+            asked,
+            lambda: self._distance(force_key, state, estimate, noisy, step),
+            lambda: jnp.where(step < AT_HOME, distance, 1),
+        )
         pace = jax.lax.cond(due, lambda: self._pace(estimate, distance, step, noisy), lambda: before)
         xi = jnp.where(doubled, pace.friction, state.friction + (pace.friction - before.friction))
         return state._replace(memory=Memory(estimate, distance, scale, pace), friction=xi)
@@ -219,7 +218,8 @@ class ECCAdL(Thermostat):
         if self.kind(position.size) == "dense":
             noisy = noisy.fresh(key, position, ROWS * position.size)
         S, K, share = noisy.covariance.whitened(w), noisy.curvature, BENT / (2 * self.temperature * distance)
-        return Local(S, K and K.whitened(w), noisy.curvature_ratio, share)
+        parameters_a_row = position.size * S.sampling_error**2 if noisy.share else 0.0
+        return Local(S, K and K.whitened(w), noisy.curvature_ratio, share, parameters_a_row)
 
     def _distance(self, key: RandomKey, state: State, estimate: Estimate, noisy: Noisy, step: Int[Array, ""]) -> Scalar:
         """F·K⁻¹F/d, less what the noise of F adds to it, and p·p/d: the mean square distance to the mode in standard
