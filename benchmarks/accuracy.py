@@ -1,13 +1,15 @@
 """How accurate eCCAdL is over step sizes, beside the truth and the other samplers: the tables of docs/eccadl.md.
 
-    python benchmarks/accuracy.py TABLE [--data DIR] [--out docs/results/eccadl]
+    python benchmarks/accuracy.py TABLE [--seeds 0,1,2] [--data DIR] [--out docs/results/eccadl]
 
 Each prints a row a run and writes them to a CSV. `linear` has the exact posterior, `mnist` and `cifar10` NUTS; `letter`
-gives every sampler the time that eCCAdL takes, by step costs measured first, in turn.
+gives every sampler the time that eCCAdL takes, by step costs measured first, in turn; `network` gives it both the steps
+and the time.
 """
 
 import argparse
 import csv
+import itertools
 import time
 import warnings
 from pathlib import Path
@@ -23,7 +25,7 @@ from isotherm.experiments.tasks import Materials
 from isotherm.models import DRBM, MLP, Linear, Logistic
 
 
-def run(materials, sampler, n, steps, thin, seed=0):
+def run(materials, sampler, n, steps, thin, seed):
     """Draws as a pytree (draws, ...), statistics by name, and seconds a step without compilation."""
     arguments = {"batch_size": n, "chains": 1, "progress": False, "seed": seed}
     with warnings.catch_warnings():
@@ -63,9 +65,11 @@ def linear(args):
     materials = Materials(Linear(100, prior_variance=10.0), data, np.zeros(100, np.float32))
     for friction in (1.0, 10.0):
         for h in (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 3e-2, "auto"):
-            draws, statistics, seconds = run(materials, isotherm.eccadl(h, friction), 500, 8000, 1)
-            found = distances(draws, exact.mean, exact.covariance, np.linalg.inv(exact.covariance))
-            yield {"sampler": "eccadl", "step_size": h, "friction": friction, **found, **statistics, "seconds": seconds}
+            for seed in args.seeds:
+                draws, statistics, seconds = run(materials, isotherm.eccadl(h, friction), 500, 8000, 1, seed)
+                found = distances(draws, exact.mean, exact.covariance, np.linalg.inv(exact.covariance))
+                row = {"sampler": "eccadl", "step_size": h, "friction": friction, "seed": seed}
+                yield row | found | statistics | {"seconds": seconds}
 
 
 def against_nuts(materials, steps, sizes, args, others=()):
@@ -83,10 +87,10 @@ def against_nuts(materials, steps, sizes, args, others=()):
         **metrics.predictive(reference_draws.astype(np.float32), materials),
     }
     samplers = [("eccadl", h, isotherm.eccadl(h)) for h in sizes] + [("mccadl", h, isotherm.mccadl(h)) for h in others]
-    for name, h, sampler in samplers:
-        draws, statistics, seconds = run(materials, sampler, 500, steps, 5)
+    for (name, h, sampler), seed in itertools.product(samplers, args.seeds):
+        draws, statistics, seconds = run(materials, sampler, 500, steps, 5, seed)
         usable = statistics["first_bad_step"] < 0
-        row = {"sampler": name, "step_size": h, "friction": 1.0, **statistics, "seconds": seconds}
+        row = {"sampler": name, "step_size": h, "friction": 1.0, "seed": seed, **statistics, "seconds": seconds}
         yield row | (
             distances(draws, mean, covariance, hessian) | metrics.predictive(draws, materials) if usable else {}
         )
@@ -109,7 +113,7 @@ def letter_steps(args):
     for name in ("eccadl", "mccadl"):
 
         def loss(h, name=name):
-            draws, statistics, _ = run(materials, getattr(isotherm, name)(h, 10.0), 1000, 1050, 5)
+            draws, statistics, _ = run(materials, getattr(isotherm, name)(h, 10.0), 1000, 1050, 5, 0)
             usable = statistics["first_bad_step"] < 0
             return metrics.of_mean(draws, materials, 0)[0] if usable else float("nan")
 
@@ -143,24 +147,21 @@ def drbm(args):
     candidates = {"eccadl": lambda h, A: isotherm.eccadl(h, A)} | {
         name: getattr(isotherm, name) for name in ("mccadl", "sgnht", "sghmc")
     }
-    costs = {name: [] for name in candidates}
-    for _ in range(3):
-        for name, build in candidates.items():
-            costs[name].append(run(materials, build(2e-2, 1.0), 1000, 60, 10)[2])
-    cost = {name: float(np.median(values)) for name, values in costs.items()}
+    cost = step_costs(materials, {name: build(2e-2, 1.0) for name, build in candidates.items()}, 1000, 60)
     rows = [("eccadl", h, A, {}) for h in (2e-2, 2.5e-2, 3e-2, "auto") for A in (1.0,)]
     rows += [("eccadl", 2e-2, 1.0, {"covariance": "diagonal"}), ("eccadl", 1e-1, 1.0, {})]
     rows += [
         (name, h, A, {}) for name in ("mccadl", "sgnht", "sghmc") for A in (1.0, 10.0) for h in (2e-2, 2.5e-2, 3e-2)
     ]
-    for name, h, A, options in rows:
+    for (name, h, A, options), seed in itertools.product(rows, args.seeds):
         steps = round(args.steps * cost["eccadl"] / cost[name])
         sampler = isotherm.eccadl(h, A, **options) if options else candidates[name](h, A)
-        draws, statistics, seconds = run(materials, sampler, 1000, steps, max(1, steps // 200))
+        draws, statistics, seconds = run(materials, sampler, 1000, steps, max(1, steps // 200), seed)
         row = {
             "sampler": name,
             "step_size": h,
             "friction": A,
+            "seed": seed,
             "steps": steps,
             "relative_cost": cost[name] / cost["sgnht"],
         }
@@ -169,27 +170,37 @@ def drbm(args):
 
 
 def network(args):
-    """784–256–10, 203,530 parameters, all of MNIST, as many steps for each; five step sizes each."""
+    """784–256–10, 203,530 parameters, all of MNIST; five step sizes each: as many steps for each, then as much time,
+    where the others are tuned over two frictions too."""
     split = mnist.load(data_dir=args.data)
     train = {"x": (split.train["x"] / 255).astype(np.float32), "y": split.train["y"]}
     test = {"x": (split.test["x"] / 255).astype(np.float32), "y": split.test["y"]}
     model = MLP(784, 256, 10, prior_variance=0.1)
     materials = Materials(model, train, model.init(jax.random.key(0), scale=0.05), test)
     names = ("eccadl", "sgnht", "sghmc")
-    rows = [("eccadl", "auto", 1.0, isotherm.eccadl())]
-    rows += [(name, h, 1.0, getattr(isotherm, name)(h, 1.0)) for name in names for h in NETWORK_STEPS]
-    for name, h, A, sampler in rows:
-        draws, statistics, seconds = run(materials, sampler, 256, args.steps, max(1, args.steps // 50))
+    cost = step_costs(materials, {name: getattr(isotherm, name)(1e-4, 1.0) for name in names}, 256, args.steps // 8)
+    rows = [("eccadl", "auto", 1.0, isotherm.eccadl(), "steps")]
+    rows += [(name, h, 1.0, getattr(isotherm, name)(h, 1.0), "steps") for name in names for h in NETWORK_STEPS]
+    rows += [
+        (name, h, A, getattr(isotherm, name)(h, A), "time")
+        for name in names[1:]
+        for A in (1.0, 10.0)
+        for h in NETWORK_STEPS
+    ]
+    for (name, h, A, sampler, equal), seed in itertools.product(rows, args.seeds):
+        steps = round(args.steps * cost["eccadl"] / cost[name]) if equal == "time" else args.steps
+        draws, statistics, seconds = run(materials, sampler, 256, steps, max(1, steps // 50), seed)
         found = metrics.predictive(draws, materials) if statistics["first_bad_step"] < 0 else {}
-        yield {
-            "sampler": name,
-            "step_size": h,
-            "friction": A,
-            "steps": args.steps,
-            **found,
-            **statistics,
-            "seconds": seconds,
-        }
+        row = {"sampler": name, "step_size": h, "friction": A, "seed": seed, "equal": equal, "steps": steps}
+        yield row | found | statistics | {"seconds": seconds}
+
+
+def step_costs(materials, samplers, n, steps):
+    """Seconds a step by name, the median of three turns; the first steps are dearest for eCCAdL."""
+    turns = [
+        {name: run(materials, sampler, n, steps, 10, 0)[2] for name, sampler in samplers.items()} for _ in range(3)
+    ]
+    return {name: float(np.median([turn[name] for turn in turns])) for name in samplers}
 
 
 NETWORK_STEPS = (5e-5, 1e-4, 2e-4, 4e-4, 8e-4)
@@ -206,6 +217,7 @@ TABLES = {
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", choices=TABLES)
+    parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=[0, 1, 2])
     parser.add_argument("--data", default=None, help="folder of the data sets")
     parser.add_argument("--out", type=Path, default=Path("docs/results/eccadl"))
     parser.add_argument("--draws", type=int, default=4000, help="NUTS draws")

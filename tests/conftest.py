@@ -1,12 +1,17 @@
 """Strict numerics for every test: no silent promotion of dtypes or ranks; warnings are errors (pyproject.toml); and the
-shapes and types that annotations promise are checked, call by call."""
+shapes and types that annotations promise are checked, call by call. What one test compiles, others need not: programs
+are kept in .pytest_cache/xla, also for the processes that tests start and for the next run of the tests."""
 
 import os
 from pathlib import Path
 
-import jax
-import jaxtyping
-import pytest
+# Before the first import of JAX, which reads them.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "xla"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+
+import jax  # noqa: E402
+import jaxtyping  # noqa: E402
+import pytest  # noqa: E402
 
 # Where arrays are computed with; rooms that check a user's arguments themselves are left to do so.
 DYNAMICS = ["dynamics.covariance", "dynamics.expm", "dynamics.flows", "dynamics.tridiagonal"]

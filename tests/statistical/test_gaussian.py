@@ -10,7 +10,7 @@ import pytest
 
 import isotherm
 
-d, N, CHAINS = 3, 10, 128
+d, N, CHAINS = 3, 10, 40
 RNG = np.random.default_rng(1)
 PRECISION = np.array([[2.0, 0.8, 0.0], [0.8, 1.5, -0.5], [0.0, -0.5, 1.0]])  # eigenvalues 0.6 to 2.6
 MEAN = np.array([1.0, -2.0, 0.5])
@@ -57,7 +57,7 @@ def within(by_chain, truth, bias):
     """The chains' average against the truth, entry by entry."""
     error = by_chain.std(0, ddof=1) / np.sqrt(len(by_chain))
     assert (np.abs(by_chain.mean(0) - truth) <= 5 * error + bias).all(), (by_chain.mean(0), truth, error)
-    assert (error < 0.05).all()  # or the test would not see much
+    assert (error < 0.08).all()  # or the test would not see much
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.5, "mass": MASS}], ids=["plain", "cool-and-heavy"])
