@@ -9,9 +9,9 @@ from pathlib import Path
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "xla"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
 
-import jax  # noqa: E402
-import jaxtyping  # noqa: E402
-import pytest  # noqa: E402
+import jax
+import jaxtyping
+import pytest
 
 # Where arrays are computed with; rooms that check a user's arguments themselves are left to do so.
 DYNAMICS = ["dynamics.covariance", "dynamics.expm", "dynamics.flows", "dynamics.tridiagonal"]

@@ -107,7 +107,8 @@ def test_stiffness_is_the_curvature_that_the_noise_does_not_outweigh():
 def test_without_second_derivatives_the_curvature_is_that_of_a_right_model(kind, K):
     found = estimate(kind, 3, K=K)
     for s in found.directions()[:1]:
-        close = {"rtol": 0.05} if kind is not Diagonal else {"rtol": 3, "atol": 30}  # random signs
+        # The noise is with what an average of three batches leaves out; the diagonal is from random signs.
+        close = {"rtol": 0.1} if kind is not Diagonal else {"rtol": 3, "atol": 30}
         np.testing.assert_allclose(s.curvature, RATIO * s.noise, **close)
 
 
