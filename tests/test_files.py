@@ -125,9 +125,11 @@ def test_two_writers_of_one_file_do_not_meet(tmp_path):
 
 
 WRITER = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from isotherm import files
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
 
 def pieces():
     yield b"new" * 100_000
