@@ -226,7 +226,7 @@ def test_eccadl(settings, h, start):
         return np.clip(min(mean / 4, 2 ** (t / 25) * careful), 1, N) if mean > max(1 + chance, 10) else 1.0
 
     S, K, renewals, far = np.zeros((d, d)), np.eye(d), 0, 1.0  # the first renewal counts alone
-    concentration, excess, ratio, expected = 1.0, 0.0, 0.0, []
+    concentration, left_out, ratio, expected = 1.0, 0.0, 0.0, []
     for t in range(STEPS):
         if t & (t - 1) == 0 or t % max(every, 2 ** int(np.log2(t)) // 16) == 0:
             new_S, new_K = here(renewal_rows[t])
@@ -235,13 +235,13 @@ def test_eccadl(settings, h, start):
             stale = ratio < 0.5 - 4 * np.sqrt(2 * d / n) / d
             renewals = 1 if stale else min(renewals, 1) + 1 if far > 1 else renewals + 1
             kappa = max(2 / (renewals + 1), 1 / (min(4, window) if far > 1 else window))
-            found_excess = 0 if stale else (np.clip(ratio, 0.5, 2) - 1) / concentration
-            excess = (1 - kappa) * excess + kappa * found_excess
+            found_now = 0 if stale else (1 - 1 / max(ratio, 0.5)) / concentration
+            left_out = (1 - kappa) * left_out + kappa * found_now
             concentration = (1 - kappa) ** 2 * concentration + kappa**2
             S = (1 - kappa) * S + kappa * new_S
             K = new_K if t == 0 else (K + new_K) / 2
             values, V = np.linalg.eigh(S)
-            values = values * (1 + min(max(excess, d / n) * concentration, 1))
+            values = values / (1 - min(max(left_out, d / n) * concentration, 0.5))
             far = distance(renewal_rows[t], t) if far > 1 or t == 0 else far
             size = min(h, 2 ** (t / 25) * np.sqrt(0.25 / max(strongest(), n / N * np.linalg.eigvalsh(S)[-1])))
             loss, curvatures = 1 - np.exp(-size * A), np.diag(V.T @ K @ V)

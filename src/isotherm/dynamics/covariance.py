@@ -27,7 +27,7 @@ ROUNDS = 3  # of it, for the curvature that noise does not outweigh
 SEEN = 1e-5  # an eigenvalue over the largest, at least, that float32 knows
 STALE = 0.5  # of the noise that is remembered, at least, that a batch must have; if not, it is forgotten
 FAR = 4.0  # standard errors by which it must be less
-MOST = 2.0  # times the noise along an eigenvector of an average that there is taken to be
+MOST_LEFT_OUT = 0.5  # of the noise along the eigenvectors of an average over few rows
 BLOCK = 2  # how many of its directions a low-rank estimate renews at a time
 
 
@@ -145,9 +145,9 @@ class Estimate(Protocol):
 
 class Dense(NamedTuple):
     """Along its own eigenvectors an average over m rows says too little of S: of S = I it says 1 − d/m, as a harmonic
-    mean, by the law of Marchenko and Pastur; and where few rows have most of the gradient, only they count. So before a
-    batch enters the average, its S is compared with the eigenvalues there are (`excess`). If it is far less, what is
-    remembered is of the way to the mode, and the average begins anew."""
+    mean, by the law of Marchenko and Pastur; and where few rows have most of the gradient, only they count as m. So
+    before a batch enters the average, its S is compared with the eigenvalues there are (`left_out`). If it is far less,
+    what is remembered is of the way to the mode, and the average begins anew."""
 
     renewals: Scalar
     average: Matrix
@@ -159,8 +159,8 @@ class Dense(NamedTuple):
     stiffness: Scalar
     ceiling: Scalar
     concentration: Scalar  # the sum of the squares of the weights with which batches are in the average
-    excess: Scalar  # what an average of one batch would leave out of S, relatively, as found
-    least_excess: Scalar  # if all rows of a batch count the same
+    left_out: Scalar  # d/m for one batch, as found
+    least_left_out: Scalar  # if all rows of a batch count the same
 
     @classmethod
     def first(cls, local: Local, position: Vector, rank: int, key: RandomKey) -> "Dense":
@@ -201,9 +201,9 @@ class Dense(NamedTuple):
             weight, half = windowed(count, window), jnp.where(self.renewals > 0, 0.5, 1).astype(S.dtype)
             K = jax.lax.cond(curvature_due, lambda: blend(K, local.dense_curvature(S), half), lambda: K)
             concentration = (1 - weight) ** 2 * self.concentration + weight**2
-            found = jnp.where(stale, 0, (jnp.clip(ratio, STALE, MOST) - 1) / self.concentration)
-            excess = blend(self.excess, found, weight), jnp.full_like(weight, local.parameters_a_row)
-            return self._of(count, blend(self.average, S, weight), K, local, concentration, *excess)
+            found = jnp.where(stale, 0, (1 - 1 / jnp.maximum(ratio, STALE)) / self.concentration)
+            left_out = blend(self.left_out, found, weight), jnp.full_like(weight, local.parameters_a_row)
+            return self._of(count, blend(self.average, S, weight), K, local, concentration, *left_out)
 
         return jax.lax.cond(due, renew, lambda: self)
 
@@ -214,8 +214,8 @@ class Dense(NamedTuple):
         return jnp.sum(known * along / jnp.where(known > 0, self.values, 1)) / jnp.maximum(known.sum(), 1)
 
     def directions(self) -> tuple[Directions, ...]:
-        left_out = jnp.minimum(self.concentration * jnp.maximum(self.excess, self.least_excess), MOST - 1)
-        return (Directions((1 + left_out) * self.values, self.curvatures, self.values.size),)
+        left_out = jnp.minimum(self.concentration * jnp.maximum(self.left_out, self.least_left_out), MOST_LEFT_OUT)
+        return (Directions(self.values / (1 - left_out), self.curvatures, self.values.size),)
 
     # Products with one vector at a time: for two at once XLA would copy the transposed matrix at every step.
     def rotated(self, rows: Float[Array, "m d"]) -> Coordinates:
