@@ -6,6 +6,7 @@ import jax
 
 import isotherm
 from isotherm.experiments import provenance
+from isotherm.run.chains import cores
 
 
 def git(folder, *arguments):
@@ -37,7 +38,7 @@ def test_without_git_there_is_no_commit(tmp_path, monkeypatch):
 def test_the_machine_is_described():
     words = " · ".join(provenance.describe())
     assert f"isotherm {isotherm.__version__}" in words
-    assert f"{provenance.cores()} cores" in words
+    assert f"{cores()} cores" in words
     assert f"JAX {jax.__version__}" in words
     assert provenance.processor() in words
     assert provenance.processor()

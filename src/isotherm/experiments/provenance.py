@@ -1,12 +1,12 @@
 """Where numbers come from: version, commit, date and machine."""
 
-import os
 import platform
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from isotherm.run.chains import cores
 from isotherm.version import __version__
 
 
@@ -47,8 +47,3 @@ def processor() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return next(iter(names), "") or platform.processor() or platform.machine()
-
-
-def cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
