@@ -232,10 +232,11 @@ def test_eccadl(settings, h, start):
             new_S, new_K = here(renewal_rows[t])
             if t > 0:
                 ratio = np.mean(np.diag(V.T @ new_S @ V) / np.linalg.eigvalsh(S))
-            stale = ratio < 0.5 - 4 * np.sqrt(2 * d / n) / d
+            chance = 4 * np.sqrt(2 * d / n) / d
+            stale = ratio < 0.5 - chance
             renewals = 1 if stale else min(renewals, 1) + 1 if far > 1 else renewals + 1
             kappa = max(2 / (renewals + 1), 1 / (min(4, window) if far > 1 else window))
-            found_now = 0 if stale else (1 - 1 / max(ratio, 0.5)) / concentration
+            found_now = 0 if stale else max(1 - 1 / max(ratio, 0.5), -chance) / concentration
             left_out = (1 - kappa) * left_out + kappa * found_now
             concentration = (1 - kappa) ** 2 * concentration + kappa**2
             S = (1 - kappa) * S + kappa * new_S

@@ -9,6 +9,7 @@ them. `Estimate` says what it can do; it comes in three sizes:
     Diagonal   its diagonal
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -196,12 +197,14 @@ class Dense(NamedTuple):
         def renew() -> Dense:
             S, K = local.covariance.dense(), self.curvature
             ratio = self._ratio(S)
-            stale = ratio < STALE - FAR * jnp.sqrt(2 * local.parameters_a_row) / self.values.size
+            chance = FAR * math.sqrt(2 * local.parameters_a_row) / self.values.size  # of Gaussian rows
+            stale = ratio < STALE - chance
             count = jnp.where(stale, 1, self.renewals + 1)
             weight, half = windowed(count, window), jnp.where(self.renewals > 0, 0.5, 1).astype(S.dtype)
             K = jax.lax.cond(curvature_due, lambda: blend(K, local.dense_curvature(S), half), lambda: K)
             concentration = (1 - weight) ** 2 * self.concentration + weight**2
-            found = jnp.where(stale, 0, (1 - 1 / jnp.maximum(ratio, STALE)) / self.concentration)
+            # Less noise than remembered, by more than chance, is a way that is not over; it says nothing of the rows.
+            found = jnp.where(stale, 0, jnp.maximum(1 - 1 / jnp.maximum(ratio, STALE), -chance) / self.concentration)
             left_out = blend(self.left_out, found, weight), jnp.full_like(weight, local.parameters_a_row)
             return self._of(count, blend(self.average, S, weight), K, local, concentration, *left_out)
 
