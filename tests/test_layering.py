@@ -8,15 +8,16 @@ import isotherm
 
 SRC = Path(isotherm.__file__).parent
 WALK = [
-    "version", "types", "threefry", "files", "arguments", "datasets", "batches", "posterior", "dynamics", "samplers",
-    "run", "store", "sampling", "models", "diagnostics", "experiments", "cli",
+    "version", "types", "threefry", "files", "arguments", "datasets", "alias", "batches", "posterior", "anchored",
+    "dynamics", "samplers", "diagnostics", "run", "store", "sampling", "anchoring", "fitting", "models", "experiments",
+    "cli",
 ]  # fmt: skip
 # Inside the two rooms that a run's data cross, the order of the files is the walk too.
 RUN = [
-    "plan", "evaluation", "checks", "problem", "loop", "chains", "labels", "recorder", "signals", "noise",
+    "plan", "goal", "evaluation", "checks", "problem", "loop", "chains", "labels", "recorder", "signals", "noise",
     "execute",
 ]  # fmt: skip
-STORE = ["disk", "arrays", "checkpoint", "identity", "header", "folder", "recorder", "resume"]
+STORE = ["disk", "arrays", "checkpoint", "constants", "identity", "header", "folder", "recorder", "resume"]
 FILES = {path: ast.parse(path.read_text()) for path in SRC.rglob("*.py")}
 
 

@@ -1,4 +1,6 @@
 from . import datasets, diagnostics, models, samplers
+from .anchoring import anchor
+from .fitting import fit
 from .posterior import Posterior
 from .samplers import Sampler, ccadl, eccadl, mccadl, msgld, sghmc, sgld, sgnht
 from .sampling import resume, sample
@@ -10,10 +12,12 @@ __all__ = [
     "Sampler",
     "StoreError",
     "__version__",
+    "anchor",
     "ccadl",
     "datasets",
     "diagnostics",
     "eccadl",
+    "fit",
     "mccadl",
     "models",
     "msgld",

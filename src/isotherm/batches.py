@@ -6,9 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from isotherm import arguments, threefry
+from isotherm.alias import AliasTable
 from isotherm.types import Batch, RandomKey
 
 LINE = 64  # bytes of a cache line
@@ -50,9 +51,9 @@ class Batches:
                 f"replacement, got {self.size}; lower it or set replace=True"
             )
 
-    def larger(self, rows: int) -> "Batches":
-        """Batches of at least so many rows, or of all there are."""
-        if max(rows, self.size) < self.population:
+    def larger(self, rows: int, weighted: bool = False) -> "Batches":
+        """Batches of at least so many rows, or of all there are; if they are weighted, drawn in the same way."""
+        if max(rows, self.size) < self.population or weighted:
             return Batches(self.population, max(rows, self.size))
         return Batches(self.population, self.population, replace=False)
 
@@ -60,8 +61,13 @@ class Batches:
         """A batch of `data`; all of it, in order, when the batch is everything and nothing is replaced."""
         if not self.replace and self.size == self.population:
             return data
-        rows = self.rows(key)
-        return jax.tree.map(lambda column: column[prefetched(rows, column) if waits_for_memory(column) else rows], data)
+        return gathered(self.rows(key), data)
+
+    def take_weighted(self, key: RandomKey, data: Batch, table: AliasTable) -> tuple[Batch, Float[Array, " n"]]:
+        """A batch with the probabilities of `table`, and how often each of its rows counts."""
+        rows_key, alias_key = jax.random.split(key)
+        rows = table.picked(alias_key, self.rows(rows_key))
+        return gathered(rows, data), table.weights[rows]
 
     def rows(self, key: RandomKey) -> Int[Array, " n"]:
         if self.replace and 1 < self.population < MOST_FAST and jax.random.key_impl(key) == threefry.UNROLLED:
@@ -87,6 +93,11 @@ class Batches:
         key, first = jax.random.split(key)
         rows = jnp.sort(jax.random.randint(first, (self.size,), 0, self.population))
         return jax.lax.while_loop(lambda carry: repeated(carry[1]).any(), redraw, (key, rows))[1]
+
+
+def gathered(rows: Int[Array, " n"], data: Batch) -> Batch:
+    """These rows of every column."""
+    return jax.tree.map(lambda column: column[prefetched(rows, column) if waits_for_memory(column) else rows], data)
 
 
 def waits_for_memory(column: Array) -> bool:

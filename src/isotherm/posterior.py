@@ -5,20 +5,25 @@ With f(θ) = (log π(x_i | θ))_i over a batch of n out of N examples and J its 
     F̃ = (N/n) Jᵀ1 + ∇ log π(θ),        S = c Jᵀ(I − 11ᵀ/n) J,
 
 where c = N²/(n(n−1)) for batches drawn with replacement and N(N−n)/(n(n−1)) without. `jax.linearize` gives J· and
-its transpose Jᵀ·, so neither the n×d matrix of per-example gradients nor the d×d covariance is formed.
+its transpose Jᵀ·, so neither the n×d matrix of per-example gradients nor the d×d covariance is formed. Where rows are
+drawn with unequal probabilities p_i, row i counts 1/(Np_i) times in f; the same formulas then hold.
 """
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
 from isotherm import arguments
+from isotherm.alias import AliasTable
 from isotherm.types import Batch, Example, Matrix, Number, Params, RandomKey, Scalar, Vector
+
+Unravel = Callable[[Vector], Params]
 
 COLUMNS = 64  # of the Hessian that are computed together
 
@@ -71,17 +76,23 @@ class Covariance:
 
 @dataclass(frozen=True)
 class Curvature:
-    """The Hessian K of −log π(θ | data) as a batch tells it, as an operator; what is not asked for is not computed."""
+    """The Hessian K of −log π(θ | data) as a batch tells it, as an operator; what is not asked for is not computed.
+    `identity`: it is not measured but known to be I, since the coordinates were chosen so."""
 
     matvec: Callable[[Vector], Vector]
+    identity: bool = False
 
     def dense(self, like: Vector) -> Matrix:
         """K itself, some columns at a time, so that little memory is needed beside it; `like` is any vector."""
+        if self.identity:
+            return jnp.eye(like.size, dtype=like.dtype)
         columns = jax.lax.map(self.matvec, jnp.eye(like.size, dtype=like.dtype), batch_size=COLUMNS)
         return (columns + columns.T) / 2
 
     def whitened(self, w: Vector | Number) -> "Curvature":
         """diag(w) K diag(w): with w = M^(−1/2), the curvature in mass-whitened variables."""
+        if isinstance(w, float) and w == 1.0:
+            return self
         return Curvature(lambda v: w * self.matvec(w * v))
 
 
@@ -94,7 +105,7 @@ class Noisy:
     that cannot be differentiated twice.
 
     S is meant for batches of `size` examples out of `population`. On a larger one, the covariance of `force` is `share`
-    times S.
+    times S. `is_whitened`: K is known to be I, or nearly.
     """
 
     force: Vector
@@ -105,6 +116,7 @@ class Noisy:
     share: float = 1.0
     population: int = 1
     size: int = 1
+    is_whitened: bool = False
 
     @property
     def covariance(self) -> Covariance:
@@ -120,6 +132,7 @@ class Noisy:
         return self if self._fresh is None else self._fresh(key, position, rows)
 
 
+@register_dataclass
 @dataclass(frozen=True)
 class Posterior:
     """A Bayesian model: `log_likelihood(params, example)` of ONE example and `log_prior(params)`, both scalars.
@@ -136,12 +149,48 @@ class Posterior:
     Array([2., 2., 2.], dtype=float32)
     """
 
-    log_likelihood: Callable[[Params, Example], Scalar]
-    log_prior: Callable[[Params], Scalar]
+    log_likelihood: Callable[[Params, Example], Scalar] = field(metadata={"static": True})
+    log_prior: Callable[[Params], Scalar] = field(metadata={"static": True})
 
     def __post_init__(self) -> None:
         arguments.function("log_likelihood", self.log_likelihood, "(params, example) -> scalar")
         arguments.function("log_prior", self.log_prior, "(params) -> scalar")
+
+    # What samplers see is a function of a flat vector, the position. Here that is the parameters themselves, the
+    # log-likelihood is estimated from batches, and the log-prior is exact; an anchored posterior (anchor.py) has other
+    # coordinates and knows more of the sum exactly.
+
+    is_whitened = False  # whether the curvature is about 1 in every direction of the positions
+
+    @property
+    def table(self) -> AliasTable | None:
+        """The probabilities with which rows are to be drawn, if not equal ones."""
+        return None
+
+    @property
+    def chosen_batch_size(self) -> int | None:
+        """The batch size that suits it, if that is known."""
+        return None
+
+    def typical_params(self, seed: int, chains: int) -> list[Params]:
+        """Parameters that are about as far from the mode as draws are, one for each chain, if that is known."""
+        raise TypeError("init must be given: the parameters to start from, such as zeros of their shapes")
+
+    def flat_parameters(self, position: Vector) -> Vector:
+        """The parameters as one flat vector."""
+        return position
+
+    def position(self, flat: np.ndarray) -> np.ndarray:
+        """The position of these parameters, on the host."""
+        return flat
+
+    def estimated(self, position: Vector, unravel: Unravel, example: Example) -> Scalar:
+        """One example's share of what batches estimate; `unravel` makes parameters of a flat vector."""
+        return self.log_likelihood(unravel(self.flat_parameters(position)), example)
+
+    def exact(self, position: Vector, unravel: Unravel) -> Scalar:
+        """The rest of the log density, up to a constant."""
+        return self.log_prior(unravel(self.flat_parameters(position)))
 
     def noisy(
         self,
@@ -150,17 +199,20 @@ class Posterior:
         *,
         population: int,
         replace: bool = True,
-        unravel: Callable[[Vector], Any] = lambda position: position,
+        unravel: Unravel = lambda position: position,
         size: int | None = None,
+        weights: Float[Array, " n"] | None = None,
     ) -> Noisy:
         """The force at the flat vector `position` on `batch`, out of `population` examples, its covariance and the
-        curvature. `size` is the number of examples of the batches whose forces S is the covariance of, if not this."""
+        curvature. `size` is the number of examples of the batches whose forces S is the covariance of, if not this;
+        `weights` are how often each example counts, 1/(Np_i), if they were not drawn with equal probabilities."""
 
-        def one(position: Vector, example: Example) -> Scalar:
-            return self.log_likelihood(unravel(position), example)
+        def one(position: Vector, example: Example, weight: Scalar | None) -> Scalar:
+            value = self.estimated(position, unravel, example)
+            return value if weight is None else weight.astype(value.dtype) * value
 
         def each(position: Vector) -> Float[Array, " n"]:
-            return jax.vmap(one, in_axes=(None, 0))(position, batch)
+            return jax.vmap(one, in_axes=(None, 0, 0))(position, batch, weights)
 
         values, tangents = jax.linearize(each, position)
         transpose = jax.linear_transpose(tangents, position)
@@ -168,10 +220,10 @@ class Posterior:
         n = rows if size is None else size
         whole = size is not None and rows == population  # all examples, not a sample of them
 
-        def prior(position: Vector) -> Scalar:
-            return self.log_prior(unravel(position))
+        def exact(position: Vector) -> Scalar:
+            return self.exact(position, unravel)
 
-        force = (population / rows) * transpose(jnp.ones_like(values))[0] + jax.grad(prior)(position)
+        force = (population / rows) * transpose(jnp.ones_like(values))[0] + jax.grad(exact)(position)
 
         def forward(v: Vector) -> Float[Array, " n"]:
             if "custom_lin" in str(jax.make_jaxpr(tangents)(v)):  # what JAX makes of one, and then cannot compile
@@ -189,13 +241,16 @@ class Posterior:
                 spread / (n * (rows if replace and whole else rows - 1)),
                 forward,
                 lambda u: transpose(u)[0],
-                lambda: jax.vmap(jax.grad(one), in_axes=(None, 0))(position, batch),
+                lambda: jax.vmap(jax.grad(one), in_axes=(None, 0, 0))(position, batch, weights),
                 rows**-0.5,
             )
 
         def curvature() -> Curvature | None:
+            if self.is_whitened:
+                return Curvature(lambda v: v, identity=True)
+
             def energy(position: Vector) -> Scalar:
-                return -(population / rows) * jnp.sum(each(position)) - prior(position)
+                return -(population / rows) * jnp.sum(each(position)) - exact(position)
 
             def forward_over_reverse(v: Vector) -> Vector:
                 return jax.jvp(jax.grad(energy), (position,), (v,))[1]
@@ -210,6 +265,15 @@ class Posterior:
             return None
 
         ratio = n / population if replace else n / max(population - n, 1)
+        if self.is_whitened:
+            ratio = 0.0  # the information equality is about all of the log-likelihood, not what is left of it
         return Noisy(
-            force, covariance, ratio, curvature, share=0.0 if whole else n / rows, population=population, size=n
+            force,
+            covariance,
+            ratio,
+            curvature,
+            share=0.0 if whole else n / rows,
+            population=population,
+            size=n,
+            is_whitened=self.is_whitened,
         )

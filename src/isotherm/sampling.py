@@ -4,17 +4,21 @@ import os
 from contextlib import closing
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from isotherm import arguments
 from isotherm.posterior import Posterior
 from isotherm.run.chains import Chains
 from isotherm.run.checks import check_starts
 from isotherm.run.execute import execute
+from isotherm.run.goal import Goal
 from isotherm.run.labels import Labels
-from isotherm.run.plan import make_plan
-from isotherm.run.problem import make_run
+from isotherm.run.plan import Plan, make_plan
+from isotherm.run.problem import Run, make_run
 from isotherm.run.recorder import Recorder
 from isotherm.samplers.base import Sampler, check_sampler
-from isotherm.store.folder import as_path, check_new, latest, locked
+from isotherm.store import constants
+from isotherm.store.folder import HIDDEN, as_path, check_new, latest, locked
 from isotherm.store.header import new_header
 from isotherm.store.recorder import StoreRecorder
 from isotherm.store.resume import rebuild_run, stored_state
@@ -25,9 +29,9 @@ def sample(
     posterior: Posterior,
     sampler: Sampler[Any],
     data: Batch,
-    init: Params,
+    init: Params | None = None,
     *,
-    batch_size: int,
+    batch_size: int | None = None,
     steps: int | None = None,
     passes: float | None = None,
     burn_in: float = 0.2,
@@ -35,6 +39,7 @@ def sample(
     chains: int = 4,
     seed: int = 0,
     replace: bool = True,
+    probabilities: ArrayLike | None = None,
     store: str | os.PathLike[str] | None = None,
     name: str | None = None,
     progress: bool = True,
@@ -42,11 +47,12 @@ def sample(
     """Draw from `posterior` given `data` with `sampler`.
 
     Args:
-        posterior: the model.
+        posterior: the model, or what `isotherm.anchor` made of it.
         sampler: `isotherm.mccadl(...)` or another.
         data: a pytree of arrays with one leading length N.
-        init: the parameters to start from, or a function of a random key that draws them, one start a chain.
-        batch_size: n, the number of examples a step looks at.
+        init: the parameters to start from, or a function of a random key that draws them, one start a chain. Chains on
+            an anchored posterior start at typical draws unless it is given.
+        batch_size: n, the number of examples a step looks at; an anchored posterior has one of its own.
         steps: how many steps each chain makes; or
         passes: how many times N/n steps.
         burn_in: the fraction of the steps, from the first, that is not kept.
@@ -54,6 +60,8 @@ def sample(
         chains: how many independent chains.
         seed: same seed, same draws.
         replace: whether a batch may hold an example twice. `batch_size=N, replace=False` is the exact gradient.
+        probabilities: a positive number for each row, if rows are not to be drawn with equal probabilities: row i then
+            counts 1/(Np_i) times, so that the posterior stays the same.
         store: a folder to be made, such as "run.zarr", where draws and state are written as the run goes. The run
             then holds little in memory, can be looked at with `xarray.open_datatree` while it goes, and, however it
             ends, `isotherm.resume` goes on with it. SIGTERM and SIGHUP end it in good order, with status 143 and 129.
@@ -66,19 +74,35 @@ def sample(
         there is so far, with the attribute `interrupted` set. With a store, it is read from there when looked at.
     """
     run = make_run(
-        posterior, sampler, data, init, batch_size=batch_size, replace=replace, chains=chains, seed=seed, name=name
+        posterior,
+        sampler,
+        data,
+        init,
+        batch_size=batch_size,
+        replace=replace,
+        chains=chains,
+        seed=seed,
+        name=name,
+        probabilities=probabilities,
     )
     plan = make_plan(steps, passes, burn_in, thin, run.batches)
+    return run_to_end(run, plan, store, progress)
+
+
+def run_to_end(
+    run: Run, plan: Plan, store: str | os.PathLike[str] | None, progress: bool, goal: Goal | None = None
+) -> Results:
+    """The results of a run that begins, or of as much of it as there is when it is stopped."""
     path = None if store is None else check_new(store)
     with closing(Chains(run)) as moving:
         check_starts(run.evaluation, run.starts, run.data)
         if path is None:
-            return execute(moving, plan, 0, 0.0, Recorder(Labels(run, plan), moving.missing()), progress)
+            return execute(moving, plan, 0, 0.0, Recorder(Labels(run, plan), moving.missing()), progress, goal)
         with locked(path, new=True):
-            header = new_header(run, plan)
+            header = new_header(run, plan, constants.write(path / HIDDEN, run), goal)
             with closing(StoreRecorder(path, run, header, moving.missing())) as recorder:
                 recorder.checkpoint(moving.snapshot(0, 0.0))
-                return execute(moving, plan, 0, 0.0, recorder, progress)
+                return execute(moving, plan, 0, 0.0, recorder, progress, goal)
 
 
 def resume(
@@ -114,4 +138,4 @@ def resume(
         carry, tail = stored_state(saved, run)
         header = saved.header.continued(more)
         with closing(Chains(run, carry)) as moving, closing(StoreRecorder(path, run, header, tail)) as recorder:
-            return execute(moving, header.plan, header.step, header.seconds, recorder, progress)
+            return execute(moving, header.plan, header.step, header.seconds, recorder, progress, header.until)

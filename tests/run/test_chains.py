@@ -32,7 +32,7 @@ def test_an_option_that_xla_does_not_know_is_left_out(monkeypatch):
     """As in a later version of XLA: it refuses, and the run goes on without."""
     expected = sampled()
     options = loop.ONE_THREAD | {"xla_cpu_no_such_option": True}
-    unknown = jax.jit(loop._advance, static_argnames=loop.STATIC, donate_argnames="carry", compiler_options=options)
+    unknown = jax.jit(loop._advance, static_argnames="slots", donate_argnames="carry", compiler_options=options)
     monkeypatch.setattr(chains, "advance_on_one_thread", unknown)
     np.testing.assert_allclose(sampled(), expected, rtol=1e-4, atol=1e-5)
 

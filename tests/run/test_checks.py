@@ -118,7 +118,7 @@ INITS = [
     ({"w": ZEROS, "act": jnp.tanh}, TypeError, r"init\['act'\] must be an array of numbers, got the function tanh; "
         "keep functions apart"),
     ({}, ValueError, "init holds no array"),
-    (None, ValueError, "init holds no array"),
+    (None, TypeError, "init must be given: the parameters to start from, such as zeros of their shapes"),
 ]  # fmt: skip
 
 

@@ -58,7 +58,7 @@ class Chains:
 
         def advance_group(carry: Carry, ids: ChainIds) -> tuple[Carry, Draws]:
             with jax.enable_x64(x64):  # a user's `with jax.enable_x64(True)` holds in the user's thread alone
-                carry, record = program(run.sampler, carry, run.data, ids, plan, (first, last))
+                carry, record = program(run.sampler, carry, run.data, ids, plan, (first, last), run.evaluation)
             # Cut on the host: on the device, JAX would compile and keep a program for every length.
             return carry, {name: np.asarray(values)[:complete] for name, values in record.items()}
 

@@ -1,7 +1,6 @@
 """What can be wrong with a posterior, its data and where the chains start, said before any work is lost."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import jax
@@ -9,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from isotherm.posterior import Posterior
+from isotherm.alias import AliasTable
+from isotherm.posterior import Posterior, Unravel
 from isotherm.run.evaluation import Evaluation
 from isotherm.types import Batch, Params, Vector
 
@@ -74,6 +74,32 @@ def check_data(data: Batch) -> int:
     return int(array.shape[0])
 
 
+def chosen_batch_size(posterior: Posterior, batch_size: int | None) -> int:
+    """The one that is given, or the posterior's own choice."""
+    size = posterior.chosen_batch_size if batch_size is None else batch_size
+    if size is None:
+        raise TypeError("batch_size must be given, unless the posterior comes from isotherm.anchor; try batch_size=500")
+    return size
+
+
+def check_no_table(posterior: Posterior) -> None:
+    if posterior.table is not None:
+        raise ValueError(
+            "probabilities must not be given with an anchored posterior, which has its own; leave them out"
+        )
+
+
+def check_table(table: AliasTable, population: int, replace: bool) -> None:
+    """Row probabilities are for these rows, and for batches with replacement."""
+    if len(table.weights) != population:
+        raise ValueError(
+            f"there are probabilities for {len(table.weights)} rows, and data has {population}; give one for each row, "
+            "or anchor the posterior again with these data"
+        )
+    if not replace:
+        raise ValueError("replace must be True where rows have unequal probabilities; leave it out")
+
+
 def check_kept(name: str, array: np.ndarray) -> None:
     """Refuse numbers that JAX, in 32 bits, would turn into others."""
     dtype = jax.dtypes.canonicalize_dtype(array.dtype)
@@ -136,6 +162,18 @@ def variable_names(params: Params) -> list[str]:
     """What the arrays of the parameters are called in the results: "theta" for a bare array, paths for a tree."""
     paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(params)]
     return [jax.tree_util.keystr(path, simple=True, separator=".") or "theta" for path in paths]
+
+
+def entry_name(unravel: Unravel, flat: np.ndarray, dtype: Any) -> str:
+    """What a user calls the largest entry of flat parameters: "theta[3]", "bias"."""
+    marked = np.zeros(len(flat), dtype)
+    marked[np.argmax(np.abs(flat))] = 1
+    params = unravel(jnp.asarray(marked))
+    for name, leaf in zip(variable_names(params), jax.tree.leaves(params), strict=True):
+        if np.any(leaf):
+            where = np.unravel_index(int(np.argmax(np.asarray(leaf))), np.shape(leaf))
+            return f"{name}[{', '.join(map(str, where))}]" if where else name
+    raise AssertionError("an entry belongs to a parameter")
 
 
 def check_finite(name: str, array: np.ndarray, word: str) -> None:
@@ -214,15 +252,16 @@ def check_starts(evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], 
         )
 
 
-@partial(jax.jit, static_argnames="evaluation")
+@jax.jit
 def _densities_at_start(evaluation: Evaluation, starts: Float[Array, "chains d"], data: Batch) -> tuple[Array, ...]:
     """The log-priors; then the first row whose log-likelihood is not finite, how many there are, and its value."""
-    params = evaluation.unravel(starts[0])
+    params = evaluation.params(starts[0])
     rows = max(evaluation.batches.size, CHECK_ROWS)
     values = jax.lax.map(lambda row: evaluation.posterior.log_likelihood(params, row), data, batch_size=rows)
     finite = jnp.isfinite(values)
     first = jnp.argmin(finite)
-    return jax.lax.map(evaluation.log_prior, starts), first, (~finite).sum(), values[first]
+    priors = jax.lax.map(lambda start: evaluation.posterior.log_prior(evaluation.params(start)), starts)
+    return priors, first, (~finite).sum(), values[first]
 
 
 def named(root: str, tree: Any) -> Iterator[tuple[str, np.ndarray]]:

@@ -1,41 +1,67 @@
 """What a random batch says of the posterior at a position: the one place where rows, model and parameters meet."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import jax
+from jax.tree_util import register_dataclass
+from jaxtyping import Array, Float
 
+from isotherm.alias import AliasTable
 from isotherm.batches import Batches
-from isotherm.posterior import Noisy, Posterior
+from isotherm.posterior import Noisy, Posterior, Unravel
 from isotherm.types import Batch, Params, RandomKey, Scalar, Vector
 
 
+@register_dataclass
 @dataclass(frozen=True)
 class Evaluation:
-    """A posterior, the way from flat positions back to its parameters, and how batches are drawn.
+    """A posterior, the way from flat parameters back to the user's, how batches are drawn, and with which
+    probabilities, if not equal ones.
 
-    It is hashable, a constant of the compiled program; the data are not part of it.
+    It is a pytree: functions and sizes are part of the compiled program, arrays are its arguments. The data are not
+    part of it.
     """
 
     posterior: Posterior
-    unravel: Callable[[Vector], Params]
-    batches: Batches
+    unravel: Unravel = field(metadata={"static": True})
+    batches: Batches = field(metadata={"static": True})
+    table: AliasTable | None = None
 
     def noisy(self, key: RandomKey, position: Vector, data: Batch) -> tuple[Noisy, RandomKey]:
         """Force and covariance on a batch drawn with `key`, and a key for what is then done with them."""
         batch_key, next_key = jax.random.split(key)
 
         def fresh(key: RandomKey, position: Vector, rows: int) -> Noisy:
-            return self.at(position, self.batches.larger(rows).take(key, data), self.batches.size)
+            larger = self.batches.larger(rows, weighted=self.table is not None)
+            return self.at(position, *self.taken(key, data, larger), self.batches.size)
 
-        return replace(self.at(position, self.batches.take(batch_key, data)), _fresh=fresh), next_key
+        return replace(self.at(position, *self.taken(batch_key, data, self.batches)), _fresh=fresh), next_key
 
-    def at(self, position: Vector, batch: Batch, size: int | None = None) -> Noisy:
+    def taken(self, key: RandomKey, data: Batch, batches: Batches) -> tuple[Batch, Float[Array, " n"] | None]:
+        """A batch, and how often each of its rows counts; None if all count alike."""
+        if self.table is None:
+            return batches.take(key, data), None
+        return batches.take_weighted(key, data, self.table)
+
+    def at(
+        self, position: Vector, batch: Batch, weights: Float[Array, " n"] | None = None, size: int | None = None
+    ) -> Noisy:
         """Force and covariance on this batch; the covariance is that of batches of `size` rows, if it is given."""
         population, replaced = self.batches.population, self.batches.replace
         return self.posterior.noisy(
-            position, batch, population=population, replace=replaced, unravel=self.unravel, size=size
+            position,
+            batch,
+            population=population,
+            replace=replaced,
+            unravel=self.unravel,
+            size=size,
+            weights=weights,
         )
 
-    def log_prior(self, position: Vector) -> Scalar:
-        return self.posterior.log_prior(self.unravel(position))
+    def params(self, position: Vector) -> Params:
+        """The user's parameters at a position."""
+        return self.unravel(self.posterior.flat_parameters(position))
+
+    def log_prior(self, flat: Vector) -> Scalar:
+        """Of flat parameters."""
+        return self.posterior.log_prior(self.unravel(flat))

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from isotherm.run.chains import Chains
+from isotherm.run.goal import Goal
 from isotherm.run.noise import Seen, noise_warning
 from isotherm.run.plan import Plan
 from isotherm.run.recorder import Recorder
@@ -23,12 +24,28 @@ FIRST_CHUNK = 4  # steps, of which the time of the next chunk is guessed
 GROWTH = 8  # times the last chunk at most: a first chunk on a cold cache says little
 
 
-def execute(chains: Chains, plan: Plan, step: int, seconds: float, recorder: Recorder, progress: bool) -> Results:
-    """Go on from `step`, `seconds` into the run, to the end or to where it is stopped; the recorder's results."""
+def execute(
+    chains: Chains,
+    plan: Plan,
+    step: int,
+    seconds: float,
+    recorder: Recorder,
+    progress: bool,
+    goal: Goal | None = None,
+) -> Results:
+    """Go on from `step`, `seconds` into the run, to the end or to where it is stopped; the recorder's results. With a
+    goal, the plan is made longer until it is met."""
     outside, bar, seen = 0, Bar(plan.steps, progress, step), Seen(chains.run, plan)
     with interruptible(and_terminated=recorder.keeps_state) as stop, bar.progress, one_lapack_thread():
         zero, length = time.perf_counter() - seconds, FIRST_CHUNK
-        while step < plan.steps and not stop.is_set() and (chains.first_bad_steps < 0).any():
+        while not stop.is_set() and (chains.first_bad_steps < 0).any():
+            if goal is not None and goal.is_over(time.perf_counter() - zero) and recorder.count:
+                plan = recorder.replanned(plan._replace(steps=step))
+            if step >= plan.steps:
+                longer = None if goal is None else goal.extended(plan, recorder.watched_draws())
+                if longer is None or goal is None or goal.is_over(time.perf_counter() - zero):
+                    break
+                plan = recorder.replanned(longer)
             # The draw in progress at `step` and slots − 1 more: what the record has room for.
             room = plan.burn_in + (plan.completed(step) + chains.slots) * plan.thin
             end, began = min(step + length, plan.steps, room), time.perf_counter()
@@ -42,7 +59,7 @@ def execute(chains: Chains, plan: Plan, step: int, seconds: float, recorder: Rec
             speed = (end - step) / (time.perf_counter() - began)
             length = max(1, min(GROWTH * length, round(speed * CHUNK_SECONDS)))
             step = reached
-            bar.update(step, plan.burn_in, speed, chains.temperature)
+            bar.update(step, plan, speed, chains.temperature)
             if recorder.wants_checkpoint():
                 recorder.checkpoint(chains.snapshot(step, time.perf_counter() - zero))
         if (chains.first_bad_steps >= 0).all():
@@ -77,11 +94,12 @@ class Bar:
         )
         self.task = self.progress.add_task("compiling", total=total, completed=done, speed="–", temperature="–")
 
-    def update(self, step: int, burn_in: int, speed: float, temperature: float | None) -> None:
+    def update(self, step: int, plan: Plan, speed: float, temperature: float | None) -> None:
         self.progress.update(
             self.task,
+            total=plan.steps,
             completed=step,
-            description="burn-in" if step < burn_in else "sampling",
+            description="burn-in" if step < plan.burn_in else "sampling",
             speed=f"{speed:,.0f}",
             temperature="–" if temperature is None else f"{temperature:.3g}",
         )

@@ -18,17 +18,22 @@ class Labels:
     """Turns a run's arrays into labelled ones."""
 
     def __init__(self, run: Run, plan: Plan) -> None:
-        self.plan, self.unravel = plan, run.evaluation.unravel
+        self.unravel, self.flat = run.evaluation.unravel, jax.ShapeDtypeStruct(run.starts.shape[1:], run.starts.dtype)
         self.attributes: Json = {
             **attributes(run.sampler),
             "batch_size": run.batches.size,
             "population": run.batches.population,
             "replace": int(run.batches.replace),
-            **plan._asdict(),
             "chains": run.chains,
             "seed": run.seed,
             **({} if run.name is None else {"name": run.name}),
+            **run.notes,
         }
+        self.replan(plan)
+
+    def replan(self, plan: Plan) -> None:
+        self.plan = plan
+        self.attributes |= plan._asdict()
 
     def draws(self, draws: Draws, first: int, first_bad_step: np.ndarray) -> Results:
         """`posterior` and `sample_stats` by chain and draw; `first` is the first draw's number."""
@@ -70,6 +75,10 @@ class Labels:
         arrays = {"posterior_mean": mean, "posterior_variance": np.asarray(moments.variance, np.float64)}
         dtype = np.asarray(moments.mean).dtype
         return {name: np.where(there[:, None], values, np.nan).astype(dtype) for name, values in arrays.items()}
+
+    def names(self) -> list[str]:
+        """What the parameters are called, in the order in which they are in a flat position."""
+        return variable_names(jax.eval_shape(self.unravel, self.flat))
 
     def variables(self, positions: np.ndarray) -> dict[str, np.ndarray]:
         """Flat positions (…, d) as the named arrays of the parameters."""

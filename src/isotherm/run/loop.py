@@ -8,7 +8,6 @@ one such step to the next, so that the steps between carry the memory along and 
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -43,7 +42,7 @@ START = 2**31  # what a chain's key is folded with before its first step, and fo
 
 
 class Moments(NamedTuple):
-    """Mean and variance of every sampled step, about a reference so that float32 keeps its digits."""
+    """Mean and variance of the parameters over every sampled step, about a reference so that float32 keeps digits."""
 
     reference: Float[Array, "chains d"]
     mean: Float[Array, "chains d"]
@@ -79,7 +78,7 @@ class ChainIds(NamedTuple):
         return jax.vmap(lambda number: jax.random.fold_in(key, number))(self.numbers)
 
 
-@partial(jax.jit, static_argnames=("evaluation",))
+@jax.jit
 def start(sampler: Sampler[Any], data: Batch, starts: Array, chains: ChainIds, evaluation: Evaluation) -> Carry:
     """Where chains begin."""
 
@@ -119,14 +118,15 @@ def _advance(
     def body(step: Step, loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
         carry, record = loop
         state = over_chains(lambda key, state: one(key, state, step))(keys, carry.state)
-        moments = carry.moments.updated(state.position, step + 1 - burn_in)
-        inside = jnp.abs(state.position) < largest(state.position.dtype)  # NaN is not
+        flat = over_chains(evaluation.posterior.flat_parameters)(state.position)
+        moments = carry.moments.updated(flat, step + 1 - burn_in)
+        inside = jnp.abs(flat) < largest(flat.dtype)  # NaN is not
         bad = ~inside.all(axis=1) & (carry.first_bad_step < 0)
         first_bad_step = jnp.where(bad, step + 1, carry.first_bad_step)
         slot = jnp.maximum(0, step - burn_in) // thin - first_draw
         record = {
             name: jax.lax.dynamic_update_index_in_dim(record[name], value, slot, 0)
-            for name, value in observed(state).items()
+            for name, value in observed(state._replace(position=flat)).items()
         }
         return Carry(state, moments, first_bad_step), record
 
@@ -173,9 +173,8 @@ def _log_priors(
     return jax.lax.fori_loop(0, (touched + block - 1) // block, fill, jnp.zeros((slots, chains), positions.dtype))
 
 
-STATIC = ("evaluation", "slots")
-advance = jax.jit(_advance, static_argnames=STATIC, donate_argnames="carry")
-advance_on_one_thread = jax.jit(_advance, static_argnames=STATIC, donate_argnames="carry", compiler_options=ONE_THREAD)
+advance = jax.jit(_advance, static_argnames="slots", donate_argnames="carry")
+advance_on_one_thread = jax.jit(_advance, static_argnames="slots", donate_argnames="carry", compiler_options=ONE_THREAD)
 
 
 def largest(dtype: jnp.dtype) -> float:
@@ -197,7 +196,8 @@ def over_chains(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def observed(state: SamplerState) -> dict[str, Any]:
-    """What a draw records of a state, or the shapes of it: the position and every floating scalar, by name."""
+    """What a draw records of a state, or the shapes of it: the position (the loop puts the parameters in its place) and
+    every floating scalar, by name."""
     fields = state._asdict().items()
     arrays = {k: v for k, v in fields if isinstance(v, jax.Array | jax.ShapeDtypeStruct)}
     scalars = {k: v for k, v in arrays.items() if len(v.shape) == 1 and jnp.issubdtype(v.dtype, jnp.floating)}

@@ -24,10 +24,11 @@ NAMED = 0.8  # a correlation above which a parameter is named
 
 class Seen:
     """A few draws of each chunk of a run, to compare S at; none if the sampler does not assume that S is constant, or
-    where S would not fit, or a run is too short to say."""
+    where S would not fit, or a run is too short to say; or if the posterior is anchored: S is then small beside the
+    curvature, and may change."""
 
     def __init__(self, run: Run, plan: Plan) -> None:
-        constant = getattr(run.sampler, "assumes_constant_noise", False)
+        constant = getattr(run.sampler, "assumes_constant_noise", False) and not run.evaluation.posterior.is_whitened
         self.wanted = constant and run.starts.shape[1] <= MOST_PARAMETERS and plan.steps - plan.burn_in >= LEAST_STEPS
         self.positions: list[np.ndarray] = []
 
@@ -69,7 +70,7 @@ def covariances(run: Run, positions: np.ndarray) -> np.ndarray:
     batch = jax.tree.map(lambda column: column[rows], run.data)
 
     def one(position: Vector) -> jax.Array:
-        return run.evaluation.at(position, batch, run.batches.size).covariance.dense()
+        return run.evaluation.at(position, batch, size=run.batches.size).covariance.dense()
 
     return np.asarray(jax.jit(lambda some: jax.lax.map(one, some))(jnp.asarray(positions)), np.float64)
 

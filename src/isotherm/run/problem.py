@@ -8,14 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from isotherm import arguments
+from isotherm.alias import AliasTable, make_table
 from isotherm.batches import Batches, placed
 from isotherm.posterior import Posterior
 from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
 from isotherm.samplers.base import Sampler, check_sampler
-from isotherm.types import Batch, Params, RandomKey, Vector
+from isotherm.types import Batch, Json, Params, RandomKey, Vector
 
 MOST_CHAINS = 2**16  # far more than anyone runs: a slip of the keyboard, not a wish
 MOST_SEED = 2**32 - 1  # JAX makes keys of 32 bits unless it has 64
@@ -30,6 +32,7 @@ class Run(NamedTuple):
     starts: Float[np.ndarray, "chains d"]
     seed: int
     name: str | None = None
+    notes: Json = {}  # noqa: RUF012  # for the attributes of the results: what was chosen for this run, and why
 
     @property
     def chains(self) -> int:
@@ -44,15 +47,19 @@ def make_run(
     posterior: Posterior,
     sampler: Sampler[Any],
     data: Batch,
-    init: Params,
+    init: Params | None,
     *,
-    batch_size: int,
+    batch_size: int | None,
     replace: bool,
     chains: int,
     seed: int,
     name: str | None,
+    notes: Json | None = None,
+    probabilities: ArrayLike | None = None,
+    table: AliasTable | None = None,
 ) -> Run:
-    """Check everything that can be wrong, in words, before the loop is compiled."""
+    """Check everything that can be wrong, in words, before the loop is compiled. `table` is what was made of
+    `probabilities` before, in a run that is resumed."""
     check_sampler(sampler)
     chains = arguments.integer("chains", chains, 1, MOST_CHAINS)
     seed = arguments.integer("seed", seed, 0, MOST_SEED)
@@ -62,17 +69,25 @@ def make_run(
         raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
     data = checks.as_arrays("data", data)
     population = checks.check_data(data)
-    batches = Batches(population, batch_size, bool(replace))
-    given = starting_points(init, chains, seed)
+    if probabilities is not None:
+        checks.check_no_table(posterior)
+        table = make_table(probabilities)
+    elif table is None:
+        table = posterior.table
+    if table is not None:
+        checks.check_table(table, population, bool(replace))
+    batches = Batches(population, checks.chosen_batch_size(posterior, batch_size), bool(replace))
+    given = posterior.typical_params(seed, chains) if init is None else starting_points(init, chains, seed)
     for params in given:
         checks.check_params(params)
     checks.check_model(posterior, given[0], data)
     dtype, unravel = flattening(given[0])
     flat = [np.concatenate([np.ravel(leaf).astype(dtype) for leaf in jax.tree.leaves(params)]) for params in given]
-    starts = np.stack(flat * (chains // len(flat)))  # one start for all chains, or one for each
-    evaluation, data = Evaluation(posterior, unravel, batches), jax.tree.map(placed, data)
+    positions = [np.asarray(posterior.position(each)) for each in flat]
+    starts = np.stack(positions * (chains // len(positions)))  # one start for all chains, or one for each
+    evaluation, data = Evaluation(posterior, unravel, batches, table), jax.tree.map(placed, data)
     checks.check_derivatives(evaluation, starts[0], data)
-    return Run(sampler, evaluation, data, starts, seed, name)
+    return Run(sampler, evaluation, data, starts, seed, name, notes or {})
 
 
 def starting_points(init: Params | Callable[[RandomKey], Params], chains: int, seed: int) -> list[Params]:

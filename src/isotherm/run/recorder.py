@@ -3,7 +3,9 @@
 import numpy as np
 
 from isotherm.run.chains import Snapshot
+from isotherm.run.goal import watched
 from isotherm.run.labels import Labels
+from isotherm.run.plan import Plan
 from isotherm.types import Draws, Results
 
 
@@ -19,6 +21,16 @@ class Recorder:
         import arviz_base  # noqa: F401  # needed in the end, and now there is time: the loop is being compiled
 
         self.labels, self.parts = labels, [draws]
+
+    def replanned(self, plan: Plan) -> Plan:
+        """The plan is another one from here on."""
+        self.labels.replan(plan)
+        return plan
+
+    def watched_draws(self) -> np.ndarray:
+        """The draws so far by (chain, draw, parameter), of the parameters that a goal looks at."""
+        positions = self.joined()["position"]
+        return positions[..., watched(positions.shape[2])].swapaxes(0, 1)
 
     @property
     def count(self) -> int:

@@ -33,6 +33,7 @@ DENSE_UP_TO = 1024  # parameters; beyond, eigh takes longer than the steps betwe
 ROWS = 5  # examples for each parameter, at least, from which "dense" estimates S and K
 AUTO = 2.0  # (h²/2)βλ for an eigenvalue λ from the middle of S, at most, at step_size="auto"
 BENT = 0.25  # the largest eigenvalue of h²K(I + (h²/2)βS)⁻¹, at most, at step_size="auto"
+WHITENED = 1.0  # the same where K is known to be I: S then has its eigenvectors, and the friction is exact at any h
 UNSEEN = 0.25  # (h/2)β times the mean eigenvalue outside a low-rank estimate, over A, at most, where one is "auto"
 KNOWN = 1e-3  # K's mean outside a low-rank estimate over its largest eigenvalue, at least, to measure distances by it
 FAR = 4.0  # by how many standard errors a distance from the mode must be more than 1 to be believed
@@ -94,7 +95,7 @@ class ECCAdL(Thermostat):
 
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
         key, local_key, sketch_key = jax.random.split(key, 3)
-        scale = self._scale(local_key, position, noisy) if self._rescales(position) else ()
+        scale = self._scale(local_key, position, noisy) if self._rescales(position, noisy) else ()
         local = self._local(local_key, position, noisy, self._whitening(scale, position))
         if self.step_size is None and local.covariance.scale == 0 and local.curvature is None:
             raise ValueError(
@@ -178,7 +179,7 @@ class ECCAdL(Thermostat):
     def _pace(self, estimate: Estimate, distance: Scalar, step: Int[Array, ""], noisy: Noisy) -> Pace:
         """On the way home less noise counts, and the friction is at least half of what damps best, so that the chain
         does not swing through the mode."""
-        h, T = self._step_size(estimate, distance, step), self.temperature
+        h, T = self._step_size(estimate, distance, step, _bent(noisy)), self.temperature
         A = self._friction(estimate, distance, h)
         loss = -jnp.expm1(-h * A) if self.scheme == EXACT else jnp.zeros_like(h)
 
@@ -192,9 +193,10 @@ class ECCAdL(Thermostat):
         energy = sum(s.total(balance.kinetic_energy(y, loss)) for s, y in zip(directions, frictions, strict=True))
         return Pace(h, A, frictions, jnp.asarray(T * energy, h.dtype))
 
-    def _rescales(self, position: Vector) -> bool:
-        """Whether M is the sampler's own choice: where the step size is and no mass is given, and K is known."""
-        return self.step_size is None and self.mass is None and self.kind(position.size) == "dense"
+    def _rescales(self, position: Vector, noisy: Noisy) -> bool:
+        """Whether M is the sampler's own choice: where the step size is and no mass is given, and K is measured."""
+        own = self.step_size is None and self.mass is None and self.kind(position.size) == "dense"
+        return own and not noisy.is_whitened
 
     def _scale(self, key: RandomKey, position: Vector, noisy: Noisy) -> Vector:
         """M^(−1/2): 1, or, where the columns are of so different scales that float32 would not do, with M the diagonal
@@ -217,7 +219,7 @@ class ECCAdL(Thermostat):
         eigenvalues of S would be spread by (1 ± √(d/n))², and the friction too small on average."""
         if self.kind(position.size) == "dense":
             noisy = noisy.fresh(key, position, ROWS * position.size)
-        S, K, share = noisy.covariance.whitened(w), noisy.curvature, BENT / (2 * self.temperature * distance)
+        S, K, share = noisy.covariance.whitened(w), noisy.curvature, _bent(noisy) / (2 * self.temperature * distance)
         parameters_a_row = position.size * S.sampling_error**2 if noisy.share else 0.0
         return Local(S, K and K.whitened(w), noisy.curvature_ratio, share, parameters_a_row)
 
@@ -275,17 +277,18 @@ class ECCAdL(Thermostat):
         """Which estimate of the covariance."""
         return self.covariance or ("dense" if parameters <= DENSE_UP_TO else "low_rank")
 
-    def _step_size(self, estimate: Estimate, distance: Scalar, step: Int[Array, ""]) -> Scalar:
+    def _step_size(self, estimate: Estimate, distance: Scalar, step: Int[Array, ""], bent: float) -> Scalar:
         """h; at first no more than the curvature allows without any friction, and then twice that every RAMP steps, so
         that Ŝ follows a start far from the mode before h relies on it."""
-        h = self._auto(estimate, distance) if self.step_size is None else self.step_size_at(step, distance.dtype)
-        return jnp.minimum(h, self._grown(step, estimate) * _largest_step(estimate.ceiling))
+        auto = self.step_size is None
+        h = self._auto(estimate, distance, bent) if auto else self.step_size_at(step, distance.dtype)
+        return jnp.minimum(h, self._grown(step, estimate) * _largest_step(estimate.ceiling, bent))
 
-    def _auto(self, estimate: Estimate, distance: Scalar) -> Scalar:
+    def _auto(self, estimate: Estimate, distance: Scalar, bent: float) -> Scalar:
         """(h²/2)βλ = AUTO in the middle of the spectrum; less where h²K would not be small beside 1 + (h²/2)βS, or
         where a given friction could not outweigh the noise of directions that a low-rank estimate leaves out."""
         h = jnp.sqrt(2 * AUTO * self.temperature * distance / _positive(estimate.middle()))
-        h = jnp.minimum(h, _largest_step(estimate.stiffness))
+        h = jnp.minimum(h, _largest_step(estimate.stiffness, bent))
         if self.friction is None:
             return h
         outweighed = 2 * UNSEEN * self.friction * self.temperature / _positive(estimate.unseen())
@@ -304,9 +307,13 @@ def _bit_length(step: Int[Array, ""]) -> Int[Array, ""]:
     return 32 - jax.lax.clz(step.astype(jnp.int32))
 
 
-def _largest_step(curvature: Scalar) -> Scalar:
-    """The h with h²K = BENT."""
-    return jnp.sqrt(BENT / _positive(curvature))
+def _bent(noisy: Noisy) -> float:
+    return WHITENED if noisy.is_whitened else BENT
+
+
+def _largest_step(curvature: Scalar, bent: float) -> Scalar:
+    """The h with h²K = bent."""
+    return jnp.sqrt(bent / _positive(curvature))
 
 
 def _positive(value: Scalar) -> Scalar:

@@ -34,7 +34,8 @@ INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uin
 DTYPES = {name: jnp.dtype(name) for name in ("bool", *INTEGERS, *FLOATING)}
 
 
-def write(path: Path, header: Json, arrays: dict[str, np.ndarray]) -> None:
+def write(path: Path, header: Json, arrays: dict[str, np.ndarray]) -> str:
+    """Put a file in place; the SHA-256 in its first line."""
     contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
     for name, array in contiguous.items():
         if array.dtype.name not in DTYPES:
@@ -48,12 +49,16 @@ def write(path: Path, header: Json, arrays: dict[str, np.ndarray]) -> None:
     for piece in pieces:
         digest.update(piece)
     disk.write(path, [f"{MAGIC} {digest.hexdigest()} {len(text):012d}\n".encode(), *pieces])
+    return digest.hexdigest()
 
 
-def read(path: Path) -> tuple[Json, dict[str, np.ndarray]]:
-    """Header and arrays of a checkpoint whose every byte is as it was written; `StoreError` otherwise."""
+def read(path: Path, sha256: str | None = None) -> tuple[Json, dict[str, np.ndarray]]:
+    """Header and arrays of a checkpoint whose every byte is as it was written; `StoreError` otherwise, and if it is not
+    the one with this SHA-256."""
     with disk.open_plain(path) as file:
         size, expected = read_first_line(path, file)
+        if sha256 not in (None, expected):
+            raise damaged(path, "it is not the file that the run was begun with")
         content = np.memmap(file, np.uint8, "r")[LINE_BYTES:]
     if hashlib.sha256(content.data).hexdigest() != expected:
         raise damaged(path, "its checksum is wrong")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, get_origin
 
 from isotherm.batches import Batches
+from isotherm.run.goal import Goal
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run
 from isotherm.samplers import settings
@@ -31,11 +32,18 @@ class Header:
     numerics: Json
     versions: Json
     chunk: int  # how many draws a chunk of an array on disk holds
+    constants: str = ""  # SHA-256 of the file of constants (constants.py), if there is one
+    notes: Json = dataclasses.field(default_factory=dict)  # for the attributes of the results
+    goal: Json = dataclasses.field(default_factory=dict)  # of a run that goes on until it is met
     serial: int = -1  # of the checkpoint; before the first, −1
     step: int = 0
     seconds: float = 0.0
     draws: int = 0
     digests: dict[str, str] = dataclasses.field(default_factory=dict)  # SHA-256 of each whole chunk, by file
+
+    @property
+    def until(self) -> Goal | None:
+        return Goal(**self.goal) if self.goal else None
 
     def continued(self, more: int) -> "Header":
         """The same run with so many more steps, by the versions that are installed now."""
@@ -53,6 +61,9 @@ class Header:
         if not (content["chunk"] and content["plan"]["thin"] and content["batches"]["size"]):
             raise ValueError("a size in it is zero")
         known = {name: content[name] for name in SHAPE}
+        known |= {name: content.get(name, default) for name, default in OPTIONAL.items()}
+        if fault := unlike(known, OPTIONAL_SHAPE, "header") or goal_fault(known["goal"]):
+            raise ValueError(fault)
         known["plan"] = Plan(*(content["plan"][name] for name in SHAPE["plan"]))
         known["batches"] = Batches(*(content["batches"][name] for name in SHAPE["batches"]))
         return cls(**known, name=content["name"] if isinstance(content.get("name"), str) else None)
@@ -60,8 +71,12 @@ class Header:
 
 # What the JSON must hold: a type, a list of one kind, or an object with at least these entries. Integers are ≥ 0.
 # Of most fields the annotation says it; `name` may be missing.
+OPTIONAL: Json = {"constants": "", "notes": {}, "goal": {}}  # not in files of the first 0.2.0
+OPTIONAL_SHAPE: Json = {"constants": str, "notes": dict, "goal": dict}
 SHAPE: Json = {
-    field.name: get_origin(field.type) or field.type for field in dataclasses.fields(Header) if field.name != "name"
+    field.name: get_origin(field.type) or field.type
+    for field in dataclasses.fields(Header)
+    if field.name not in {"name", *OPTIONAL}
 } | {
     "plan": Plan.__annotations__,
     "batches": Batches.__annotations__,
@@ -72,7 +87,17 @@ SHAPE: Json = {
 }
 
 
-def new_header(run: Run, plan: Plan) -> Header:
+def goal_fault(goal: Json) -> str | None:
+    """What is wrong with a stored goal."""
+    fine = not goal or (
+        set(goal) == set(Goal._fields)
+        and all(type(goal[name]) in (int, float) for name in ("ess", "most_steps"))
+        and type(goal["seconds"]) in (int, float, type(None))
+    )
+    return None if fine else f"header.goal is {str(goal)[:60]}"
+
+
+def new_header(run: Run, plan: Plan, constants: str = "", goal: Goal | None = None) -> Header:
     """The header of a run that begins."""
     return Header(
         sampler=settings.encode(run.sampler, plan.steps)[0],
@@ -87,6 +112,9 @@ def new_header(run: Run, plan: Plan) -> Header:
         numerics=identity.numerics(),
         versions=identity.versions(),
         chunk=int(max(1, min(CHUNK_DRAWS, CHUNK_BYTES // run.starts.nbytes))),
+        constants=constants,
+        notes=dict(run.notes),
+        goal={} if goal is None else goal._asdict(),
     )
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterator
-from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -78,7 +77,7 @@ def probe(run: Run) -> Json:
     }
 
 
-@partial(jax.jit, static_argnames="evaluation")
+@jax.jit
 def _densities(evaluation: Evaluation, positions: jax.Array, rows: Batch) -> tuple[jax.Array, jax.Array]:
     def both(position: jax.Array) -> tuple[jax.Array, jax.Array]:
         params = evaluation.unravel(position)

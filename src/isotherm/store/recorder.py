@@ -15,7 +15,9 @@ import jax
 import numpy as np
 
 from isotherm.run.chains import Snapshot
+from isotherm.run.goal import watched
 from isotherm.run.labels import Labels
+from isotherm.run.plan import Plan
 from isotherm.run.problem import Run
 from isotherm.run.recorder import Recorder
 from isotherm.samplers import settings
@@ -39,6 +41,7 @@ class StoreRecorder(Recorder):
 
     def __init__(self, path: Path, run: Run, header: Header, tail: Draws) -> None:
         super().__init__(Labels(run, header.plan), tail)
+        self.seen = stored_watched(path, header, self.labels) if header.goal else None  # of whole chunks
         self.path, self.header, self.digests = path, header, dict(header.digests)
         self.sampler_arrays = {SAMPLER + name: array for name, array in settings.encode(run.sampler, 0)[1].items()}
         self.chunk, self.whole_chunks, self.serial = header.chunk, header.draws // header.chunk, header.serial + 1
@@ -56,7 +59,16 @@ class StoreRecorder(Recorder):
         while super().count >= self.chunk:
             block, rest = cut(self.joined(), self.chunk)
             self.put(self.write_chunk, block, self.whole_chunks, first_bad_step)
+            if self.seen is not None:
+                self.seen.append(block["position"][..., watched(block["position"].shape[2])])
             self.parts, self.whole_chunks = [rest], self.whole_chunks + 1
+
+    def replanned(self, plan: Plan) -> Plan:
+        self.header = dataclasses.replace(self.header, plan=plan)
+        return super().replanned(plan)
+
+    def watched_draws(self) -> np.ndarray:
+        return np.concatenate([*(part.swapaxes(0, 1) for part in self.seen or []), super().watched_draws()], axis=1)
 
     def wants_checkpoint(self) -> bool:
         return time.monotonic() - self.last >= max(CHECKPOINT_SECONDS, self.cost / CHECKPOINT_SHARE)
@@ -146,6 +158,17 @@ def named_arrays(tree: object) -> list[tuple[str, np.ndarray]]:
     """The arrays of a tree by the path to them."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in leaves]
+
+
+def stored_watched(path: Path, header: Header, labels: Labels) -> list[np.ndarray]:
+    """The parameters that a goal looks at, of the draws in whole chunks, by (draw, chain, parameter)."""
+    whole = header.draws // header.chunk * header.chunk
+    if not whole:
+        return []
+    stored = arrays.open_results(path)["posterior"].to_dataset()
+    parts = [stored[name].values[:, :whole] for name in labels.names()]
+    positions = np.concatenate([part.reshape(*part.shape[:2], -1) for part in parts], axis=2)
+    return [positions[..., watched(positions.shape[2])].swapaxes(0, 1)]
 
 
 def cut(draws: Draws, at: int) -> tuple[Draws, Draws]:

@@ -12,10 +12,10 @@ import numpy as np
 from isotherm.posterior import Posterior
 from isotherm.run.chains import carry_shapes, missing_draws
 from isotherm.run.loop import Carry
-from isotherm.run.problem import Run, make_run
+from isotherm.run.problem import Run, flattening, make_run
 from isotherm.samplers import settings
 from isotherm.samplers.base import Sampler
-from isotherm.store import identity
+from isotherm.store import constants, identity
 from isotherm.store.disk import StoreError
 from isotherm.store.folder import SAMPLER, Checkpoint
 from isotherm.store.recorder import named_arrays
@@ -41,9 +41,21 @@ def rebuild_run(
     except (ValueError, TypeError, KeyError, StopIteration, RecursionError) as error:
         raise ValueError(f"{where} cannot be resumed as it is: {error}") from error
     refuse(where, "another sampler", settings.differences(header.sampler, arrays, sampler, header.plan.steps))
-    size, replace, seed, name = header.batches.size, header.batches.replace, header.seed, header.name
+    _, unravel = flattening(init)
+    parameters = sum(np.size(leaf) for leaf in jax.tree.leaves(init))
+    posterior, table = constants.read(saved.path.parent, header.constants, posterior, unravel, parameters)
     run = make_run(
-        posterior, sampler, data, init, batch_size=size, replace=replace, chains=header.chains, seed=seed, name=name
+        posterior,
+        sampler,
+        data,
+        init,
+        batch_size=header.batches.size,
+        replace=header.batches.replace,
+        chains=header.chains,
+        seed=header.seed,
+        name=header.name,
+        notes=header.notes,
+        table=table,
     )
     refuse(where, "different data", identity.data_differences(header.data, run.data))
     refuse(where, "different parameters", changes(in_words(header.layout), in_words(identity.layout(run))))

@@ -1,0 +1,262 @@
+"""`isotherm.anchor`: a few passes over the data, after which a draw no longer costs passes."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from isotherm import arguments
+from isotherm.anchored import Anchored, Coordinates, Findings, whitened
+from isotherm.anchoring import noise
+from isotherm.anchoring.mode import MOST_STEPS, NoMode, Summit, Target, climb, moved, turned
+from isotherm.anchoring.modes import another_mode
+from isotherm.anchoring.progress import Passes
+from isotherm.anchoring.sums import RowSums
+from isotherm.batches import Batches, placed
+from isotherm.posterior import Posterior, Unravel
+from isotherm.run import checks
+from isotherm.run.evaluation import Evaluation
+from isotherm.run.problem import MOST_SEED, flattening, starting_points
+from isotherm.types import Batch, Params
+
+MOST_PARAMETERS = 1024  # for which d×d matrices are decomposed, and eccadl's covariance is dense
+STAGES = ((2_000, 10), (20_000, 100))  # rows, at least and for each parameter, on which the mode is looked for first
+NEAR = 0.3  # standard deviations from the mode, root mean square over directions, that are near enough
+MOST_PASSES = 5  # of all rows, on the way from the mode of a subsample to the mode
+PROBES = 32  # random vectors from whose products leverages are estimated, to about a quarter of themselves
+TRUST = 0.1  # h²S/2 at h = 1, at most, in the noisiest direction: there S need not be known well
+LEAST_BATCH = 64
+STEPS = 10_000  # for which order 2 must pay: its Hessian costs a pass over the data for each four parameters
+FALLS = (10.0, 100.0, 1000.0)  # standard deviations beyond the mode, on the line from the start, at which the log
+HARDLY = 1.0  # posterior must have fallen by more than this
+INDEFINITE = 1e-3  # a curvature over the largest that is none, or a negative one, in coordinates where it should be 1
+
+
+UNKNOWN = Findings(0, 0, 1, 0, 0, 0, 1)
+MOST_BATCH = 2**20
+
+
+class CannotAnchor(ValueError):
+    """Why a posterior cannot be anchored, in a sentence. `is_fault`: nor can it be sampled in another way."""
+
+    def __init__(self, reason: str, is_fault: bool = False) -> None:
+        super().__init__(reason)
+        self.is_fault = is_fault
+
+
+def anchor(
+    posterior: Posterior, data: Batch, init: Params | None = None, *, seed: int = 0, progress: bool = True
+) -> Anchored:
+    """A posterior seen from a point near its mode, so that the cost of a draw does not grow with the data.
+
+    It is the same posterior: some of the sum over examples is taken exactly, once, and batches estimate what is left,
+    which is little (docs/anchor.md). It takes a few passes over the data, needs second derivatives and d×d matrices,
+    and is worth it where there are many more examples than parameters and the posterior has one mode.
+
+    Args:
+        posterior: the model.
+        data: a pytree of arrays with one leading length N.
+        init: the parameters to start from.
+        seed: of the rows and directions that are looked at first.
+        progress: whether to show a bar (on a terminal only).
+
+    Returns:
+        What goes wherever a `Posterior` goes. Printed, it says what was found.
+
+    >>> import jax.numpy as jnp, numpy as np
+    >>> x = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
+    >>> posterior = Posterior(
+    ...     lambda theta, row: -0.5 * (row["y"] - row["x"] @ theta) ** 2, lambda theta: -0.5 * jnp.sum(theta**2)
+    ... )
+    >>> anchored = anchor(posterior, {"x": x, "y": x @ np.float32([1, 2, 3])}, jnp.zeros(3))
+    >>> np.round(anchored.coordinates.origin, 2)
+    Array([1., 2., 3.], dtype=float32)
+    """
+    seed = arguments.integer("seed", seed, 0, MOST_SEED)
+    plain, unravel, start, data = _checked(posterior, data, init, seed)
+    if start.size > MOST_PARAMETERS:
+        raise CannotAnchor(
+            f"the model has {start.size:,} parameters, and anchoring needs d×d matrices, for up to {MOST_PARAMETERS:,}"
+        )
+    rows = len(jax.tree.leaves(data)[0])
+    with Passes(rows, progress) as passes:
+        try:
+            return _Anchoring(plain, unravel, data, rows, seed, passes).run(start)
+        except NoMode as reason:
+            raise CannotAnchor(str(reason), reason.is_fault) from None
+
+
+def _checked(
+    posterior: Posterior, data: Batch, init: Params | None, seed: int
+) -> tuple[Posterior, Unravel, np.ndarray, Any]:
+    """The plain model, the way back from flat parameters, where to start, and the data on the device."""
+    if not isinstance(posterior, Posterior):
+        raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
+    data = checks.as_arrays("data", data)
+    population = checks.check_data(data)
+    params = posterior.typical_params(seed, 1)[0] if init is None else starting_points(init, 1, seed)[0]
+    checks.check_params(params)
+    checks.check_model(posterior, params, data)
+    dtype, unravel = flattening(params)
+    start = np.concatenate([np.ravel(leaf).astype(dtype) for leaf in jax.tree.leaves(params)])
+    plain, data = Posterior(posterior.log_likelihood, posterior.log_prior), jax.tree.map(placed, data)
+    evaluation = Evaluation(plain, unravel, Batches(population, 1))
+    checks.check_derivatives(evaluation, start, data)
+    checks.check_starts(evaluation, start[None], data)
+    return plain, unravel, start, data
+
+
+class _Anchoring:
+    """The steps of `anchor`, and what they share."""
+
+    def __init__(
+        self, posterior: Posterior, unravel: Unravel, data: Batch, rows: int, seed: int, passes: Passes
+    ) -> None:
+        self.posterior, self.unravel, self.data, self.rows, self.passes = posterior, unravel, data, rows, passes
+        self.rng = np.random.default_rng(seed)
+        self.all = RowSums(posterior, unravel, data, advance=passes.add)
+
+    def run(self, start: np.ndarray) -> Anchored:
+        summit = self.mode_of_some(start)
+        squares = self.draw_by_leverage(summit.at)
+        if self.some_rows < self.rows:
+            summit = self.mode(summit.at)
+            squares = self.draw_by_leverage(summit.at)  # with coordinates that know the rare rows too
+        plain = self.rows * float(squares.sum(dtype=np.float64)) / start.size  # mean eigenvalue of S of one row
+        return self.choose(summit, plain)
+
+    def mode_of_some(self, start: np.ndarray) -> Summit:
+        """Near the mode of all rows, with coordinates whitened as all rows would, as far as some rows tell. Some rows
+        alone, with the prior, have a mode that no level with few rows throws far off."""
+        at = beginning = Coordinates(start, np.eye(start.size, dtype=start.dtype))
+        for size in dict.fromkeys(min(self.rows, max(least, each * start.size)) for least, each in STAGES):
+            self.passes.say(f"mode of {size:,} rows")
+            some = self.data
+            if size < self.rows:
+                chosen = np.sort(self.rng.choice(self.rows, size, replace=False, shuffle=False))
+                some = jax.tree.map(lambda column, chosen=chosen: np.asarray(column)[chosen], self.data)
+            sums = RowSums(self.posterior, self.unravel, some, advance=self.passes.add)
+            summit = climb(Target(sums), at, NEAR)
+            at = summit.at if summit.distance < 1 else beginning  # few rows may have no mode where many have one
+        if summit.distance > 1:
+            raise NoMode(
+                f"the log posterior still grows after {MOST_STEPS} steps of Newton's method, so it may have no "
+                "maximum; give log_prior a finite variance, or start nearer"
+            )
+        self.check_falls(start, at, sums)
+        self.some_rows = size
+        prior_curvature = summit.here.curvature + summit.here.likelihood_hessian
+        return self.whitened(summit, prior_curvature - (self.rows / size) * summit.here.likelihood_hessian)
+
+    def draw_by_leverage(self, at: Coordinates) -> np.ndarray:
+        """Rows are drawn by their leverage at these coordinates from here on; ‖Lᵀ∇ℓ_i‖² of each."""
+        self.passes.say("leverages")
+        leverages, squares = self.all.leverages(at, self.rng.standard_normal((len(at.origin), PROBES)))
+        self.table = noise.table_of(leverages, at.origin.dtype)
+        return squares
+
+    def whitened(self, summit: Summit, K: np.ndarray) -> Summit:
+        """In coordinates in which a curvature that is K now is I."""
+        W = self.whitening(summit.at, K)
+        return summit._replace(at=turned(summit.at, W), here=summit.here.turned(W))
+
+    def check_falls(self, start: np.ndarray, at: Coordinates, sums: RowSums) -> None:
+        """A posterior that does not fall off on the line from the start through the mode has no finite integral."""
+        line, target = at.position(start).astype(np.float64), Target(sums)
+        length, top = float(np.linalg.norm(line)), target.slope(at).value
+        if length < 1:
+            return
+        for far in FALLS:
+            if not target.slope(moved(at, -far / length * line)).value > top - HARDLY:
+                return
+        raise NoMode(
+            "the log posterior does not fall beyond its mode, so it has no finite integral: classes that can be "
+            "separated, or a flat prior? Give log_prior a finite variance",
+            is_fault=True,
+        )
+
+    def mode(self, at: Coordinates) -> Summit:
+        """Newton's method on all rows, with the curvature of many rows drawn by leverage, or of all if there are not
+        more."""
+        self.passes.say("mode of all rows")
+        size, some = rows_for_curvature(len(at.origin)), self.all
+        if size < self.rows:
+            drawn, weights = noise.weighted_rows(self.data, self.table, size, self.rng)
+            some = RowSums(self.posterior, self.unravel, drawn, weights, self.rows / size, self.passes.add)
+        summit = climb(Target(self.all, some), at, NEAR, MOST_PASSES)
+        if summit.distance > NEAR:
+            raise NoMode(
+                f"the mode of all rows is far from the mode of some: {summit.distance:.1f} standard deviations after "
+                f"{MOST_PASSES} passes over the data"
+            )
+        return self.whitened(summit, summit.here.curvature)
+
+    def whitening(self, at: Coordinates, K: np.ndarray) -> np.ndarray:
+        """W with WᵀKW = I, if the posterior is curved in every direction."""
+        values, vectors = np.linalg.eigh(K)
+        least = INDEFINITE * max(1.0, values[-1])
+        if values[0] > least:
+            return whitened(np.eye(len(K)), K)
+        name = checks.entry_name(self.unravel, np.asarray(at.factor, np.float64) @ vectors[:, 0], at.origin.dtype)
+        if values[0] < -least:
+            raise NoMode(f"the log posterior has no maximum: where Newton's method ends, it bends upward along {name}")
+        raise NoMode(
+            f"the posterior is flat along a direction in which {name} changes most: a column that is zero or follows "
+            "from others needs a prior of finite variance; or leave it out",
+            is_fault=True,
+        )
+
+    def choose(self, summit: Summit, plain: float) -> Anchored:
+        """The order and the batch size with which little noise is left, at the least cost."""
+        self.passes.say("noise")
+        at, d = summit.at, len(summit.at.origin)
+        (found, size), order = self.measured(self.anchored(summit, 1)), 1
+        bend, hessian_cost = found.bend, self.rows * d / 8
+        if STEPS * size > 2 * STEPS * LEAST_BATCH + hessian_cost:
+            second, smaller = self.measured(self.anchored(summit, 2))
+            if STEPS * size > 2 * STEPS * smaller + hessian_cost:
+                found, size, order = second, smaller, 2
+        if order == 2 and (summit.stale or self.some_rows < self.rows):
+            self.passes.say("curvature of all rows")
+            here = Target(self.all).with_hessian(at, summit.here)
+            summit = self.whitened(summit._replace(here=here, stale=False), here.curvature)
+        noises = found.largest / 2 / size, plain / 2 / size
+        self.passes.say("other modes")
+        findings = Findings(self.passes.done, summit.distance, size, *noises, bend, self.modes(at))
+        return self.anchored(summit, order, findings)
+
+    def modes(self, at: Coordinates) -> int:
+        """2 if there is another mode, as far as some hundred looks at a few rows tell, which do not count as passes."""
+        chosen = self.rng.integers(0, self.rows, min(self.rows, STAGES[0][0]))
+        few = jax.tree.map(lambda column: np.asarray(column)[chosen], self.data)
+        found = another_mode(RowSums(self.posterior, self.unravel, few), self.all, at, self.rng)
+        return 1 if found is None else 2
+
+    def measured(self, candidate: Anchored) -> tuple[noise.Noise, int]:
+        """The noise, and the batch size that makes it small."""
+        found = noise.measure(candidate, self.unravel, self.data, self.rng)
+        size = found.largest / 2 / TRUST
+        return found, max(LEAST_BATCH, math.ceil(size)) if math.isfinite(size) else MOST_BATCH
+
+    def anchored(self, summit: Summit, order: int, findings: Findings = UNKNOWN) -> Anchored:
+        H = summit.here.likelihood_hessian if order == 2 else None
+        arrays = summit.at, summit.here.likelihood_gradient, H
+        dtype = summit.at.origin.dtype
+        at, gradient, hessian = jax.tree.map(lambda array: jnp.asarray(array, dtype), arrays)
+        return Anchored(
+            self.posterior.log_likelihood,
+            self.posterior.log_prior,
+            coordinates=at,
+            gradient=gradient,
+            hessian=hessian,
+            rows=self.table,
+            findings=findings,
+            unravel=self.unravel,
+        )
+
+
+def rows_for_curvature(parameters: int) -> int:
+    least, each = STAGES[-1]
+    return max(least, each * parameters)

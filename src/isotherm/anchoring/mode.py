@@ -1,0 +1,137 @@
+"""The way to the mode: Newton's method in a trust region, in coordinates that follow the curvature.
+
+Where the curvature is negative, its size is taken (Dauphin et al. 2014), so that a saddle is left rather than
+approached. Lengths are in posterior standard deviations, in which the trust region is a ball.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from isotherm.anchored import Coordinates
+from isotherm.anchoring.sums import RowSums, prior_gradient, prior_hessian
+
+FLAT = 1e-6  # a curvature over the largest, with unit diagonal, that is none: float32 has seven digits
+ENOUGH = 0.05  # of the gain that was expected: a step with less is not taken
+MOST_STEPS = 60
+LEAST_RADIUS = 1e-3  # standard deviations
+
+
+class Slope(NamedTuple):
+    """The log density at the origin of coordinates, its gradient, and the part of it that is the log-likelihood's."""
+
+    value: float
+    gradient: np.ndarray
+    likelihood_gradient: np.ndarray
+
+
+class Local(NamedTuple):
+    """The log density at the origin of coordinates, its gradient and its curvature −∇²; and the parts of the gradient
+    and the Hessian that are the log-likelihood's."""
+
+    value: float
+    gradient: np.ndarray
+    curvature: np.ndarray
+    likelihood_gradient: np.ndarray
+    likelihood_hessian: np.ndarray
+
+    def with_slope(self, slope: Slope) -> "Local":
+        """Another place with the curvature of this one."""
+        return self._replace(value=slope.value, gradient=slope.gradient, likelihood_gradient=slope.likelihood_gradient)
+
+    def turned(self, W: np.ndarray) -> "Local":
+        """In coordinates in which the position was W times what it is now."""
+        gradients = W.T @ self.gradient, W.T @ self.likelihood_gradient
+        matrices = W.T @ self.curvature @ W, W.T @ self.likelihood_hessian @ W
+        return Local(self.value, gradients[0], matrices[0], gradients[1], matrices[1])
+
+
+class NoMode(Exception):
+    """There is none, or it cannot be found; the message is a sentence. `is_fault`: the posterior is none."""
+
+    def __init__(self, reason: str, is_fault: bool = False) -> None:
+        super().__init__(reason)
+        self.is_fault = is_fault
+
+
+def moved(at: Coordinates, z: np.ndarray) -> Coordinates:
+    """With the origin at z, in the precision of the parameters."""
+    origin = np.asarray(at.origin, np.float64) + np.asarray(at.factor, np.float64) @ z
+    return at._replace(origin=origin.astype(at.origin.dtype))
+
+
+def turned(at: Coordinates, W: np.ndarray) -> Coordinates:
+    """Coordinates in which the position was W times what it is now."""
+    return at._replace(factor=(np.asarray(at.factor, np.float64) @ W).astype(at.origin.dtype))
+
+
+class Target:
+    """A log density: the sum over `rows` and the prior. Its curvature is that of `some` rows if they are given, which
+    stand for all."""
+
+    def __init__(self, rows: RowSums, some: RowSums | None = None) -> None:
+        self.rows, self.some = rows, rows if some is None else some
+
+    def slope(self, at: Coordinates) -> Slope:
+        value, gradient = self.rows.gradient(at)
+        prior, slope = prior_gradient(self.rows.posterior, self.rows.unravel, at)
+        return Slope(value + float(prior), gradient + np.asarray(slope, np.float64), gradient)
+
+    def with_hessian(self, at: Coordinates, here: Local) -> Local:
+        """What is known at these coordinates, with the curvature of these rows in place of what it was."""
+        H = self.some.hessian(at)
+        return here._replace(curvature=here.curvature + here.likelihood_hessian - H, likelihood_hessian=H)
+
+    def local(self, at: Coordinates, slope: Slope) -> Local:
+        """With the curvature too."""
+        H = self.some.hessian(at)
+        prior = np.asarray(prior_hessian(self.rows.posterior, self.rows.unravel, at), np.float64)
+        here = Local(slope.value, slope.gradient, -H - prior, slope.likelihood_gradient, H)
+        if not (math.isfinite(here.value) and np.isfinite(here.gradient).all()):
+            raise NoMode("the log posterior or its gradient is not finite on the way to the mode")
+        if not np.isfinite(here.curvature).all():
+            raise NoMode("the second derivatives of the log posterior are not finite on the way to the mode")
+        return here
+
+
+def spectrum(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A matrix W and numbers λ with WᵀKW = diag(λ), |λ| = 1 but for directions that are flat, where it is less."""
+    scale = 1 / np.sqrt(np.maximum(abs(np.diagonal(K)), FLAT * abs(np.diagonal(K)).max() + np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(K * scale[:, None] * scale)
+    size = np.maximum(abs(values), FLAT * abs(values).max() + np.finfo(float).tiny)
+    return scale[:, None] * vectors / np.sqrt(size), values / size
+
+
+class Summit(NamedTuple):
+    """Where a climb ended: coordinates whitened there, what the target is there, how far the mode still is, in standard
+    deviations, as a root mean square over directions, and whether the curvature is that of the last step's start."""
+
+    at: Coordinates
+    here: Local
+    distance: float
+    stale: bool
+
+
+def climb(target: Target, at: Coordinates, tolerance: float, most: int = MOST_STEPS) -> Summit:
+    """To where the mode is less than `tolerance` standard deviations away, or as near as `most` steps or rounding let
+    one come."""
+    here, radius, d, stale = target.local(at, target.slope(at)), math.inf, len(at.origin), False
+    for _ in range(most):
+        W, signs = spectrum(here.curvature)
+        at, here = turned(at, W), here.turned(W)
+        length = float(np.linalg.norm(here.gradient))  # the curvature has size 1 now
+        if length <= tolerance * math.sqrt(d) or radius < LEAST_RADIUS:
+            break
+        share = min(1.0, radius / length)
+        expected = share * length**2 - share**2 / 2 * float(signs @ here.gradient**2)
+        there = moved(at, share * here.gradient)
+        slope = target.slope(there)
+        gain = (slope.value - here.value) / expected
+        if not gain > ENOUGH:  # or NaN
+            radius = share * length / 4
+            continue
+        radius = radius * 4 if gain > 0.5 else share * length / 2
+        stale = gain > 0.5 and float(np.linalg.norm(slope.gradient)) <= tolerance * math.sqrt(d) and signs.min() > 0
+        at, here = there, here.with_slope(slope) if stale else target.local(there, slope)
+    return Summit(at, here, length / math.sqrt(d), stale)

@@ -1,0 +1,67 @@
+"""How noisy the force of an anchored posterior is at typical draws: what its order and batch size are chosen by."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from isotherm.alias import AliasTable, make_table
+from isotherm.anchored import Anchored
+from isotherm.posterior import Unravel
+from isotherm.types import Batch, Matrix, Scalar, Vector
+
+DRAWS = 32  # typical positions at which the noise is measured, each on rows of its own
+ROWS = (500, 4)  # at least, and for each parameter
+UNIFORM = 0.25  # of a row's probability that does not go by leverage: no row counts more than four times
+
+
+class Noise(NamedTuple):
+    """S of batches of one row, in z, averaged over typical positions: its largest eigenvalue; and how far the mean
+    force is from a Gaussian's, over the size of z."""
+
+    largest: float
+    bend: float
+
+
+def measure(posterior: Anchored, unravel: Unravel, data: Batch, rng: np.random.Generator) -> Noise:
+    """At positions z ~ N(0, I): draws of the Gaussian that the posterior is near to."""
+    d = len(posterior.gradient)
+    rows = max(ROWS[0], ROWS[1] * d)
+    S, square = np.zeros((d, d)), 0.0
+    for _ in range(DRAWS):
+        z = rng.standard_normal(d).astype(posterior.gradient.dtype)
+        batch, weights = weighted_rows(data, posterior.rows, rows, rng)
+        covariance, error = _noise(posterior, unravel, z, batch, weights)
+        S += np.asarray(covariance, np.float64) / DRAWS
+        square += float(error) / DRAWS
+    bend = np.sqrt(max(square - np.trace(S) / rows, 0) / d)
+    return Noise(float(np.linalg.eigvalsh(S)[-1]) if np.isfinite(S).all() else np.inf, float(bend))
+
+
+@partial(jax.jit, static_argnames="unravel")
+def _noise(
+    posterior: Anchored, unravel: Unravel, z: Vector, batch: Batch, weights: Float[Array, " n"]
+) -> tuple[Matrix, Scalar]:
+    """S of one row, and the square of the distance of the force from g − z, with g the force at 0, which is exact."""
+    noisy = posterior.noisy(z, batch, population=len(posterior.rows.weights), unravel=unravel, size=1, weights=weights)
+    at_zero = jax.grad(lambda z: posterior.exact(z, unravel))(jnp.zeros_like(z))
+    return noisy.covariance.dense(), jnp.sum((noisy.force - at_zero + z) ** 2)
+
+
+def table_of(leverages: np.ndarray, dtype: Any) -> AliasTable:
+    """Some of the rows' probability is equal, most goes by leverage."""
+    mean = leverages.mean(dtype=np.float64)
+    if not np.isfinite(mean) or mean <= 0:
+        return make_table(np.ones(len(leverages)), dtype)
+    return make_table(UNIFORM + (1 - UNIFORM) * leverages / mean, dtype)
+
+
+def weighted_rows(data: Batch, table: AliasTable, count: int, rng: np.random.Generator) -> tuple[Batch, np.ndarray]:
+    """Rows with the table's probabilities, and how often each counts; on the host."""
+    rows = rng.integers(0, len(table.weights), count)
+    kept = rng.integers(0, 2**32, count, np.uint32) < np.asarray(table.thresholds)[rows]
+    rows = np.where(kept, rows, np.asarray(table.aliases)[rows])
+    return jax.tree.map(lambda column: np.asarray(column)[rows], data), np.asarray(table.weights)[rows]

@@ -1,0 +1,206 @@
+"""`isotherm.fit`, the front door: no step size, no batch size, no number of steps."""
+
+import os
+import warnings
+
+import jax
+import numpy as np
+
+from isotherm import arguments
+from isotherm.anchored import Anchored
+from isotherm.anchoring.anchor import CannotAnchor, anchor
+from isotherm.diagnostics.convergence import convergence
+from isotherm.posterior import Posterior
+from isotherm.run.goal import R_HAT, Goal, watched
+from isotherm.run.plan import Plan
+from isotherm.run.problem import Run, make_run
+from isotherm.samplers import eccadl
+from isotherm.sampling import run_to_end
+from isotherm.store.folder import check_new
+from isotherm.types import Batch, Json, Params, Results
+
+BURN_IN = 100  # steps on an anchored posterior: chains start at typical draws, and forget that in a few steps
+FIRST_DRAWS = 400  # of each chain, at least, after which one looks for the first time
+STEPS_A_DRAW = 2.5  # on an anchored posterior, about
+MOST_ANCHORED = 200_000  # steps
+PILOT = 300  # steps that show whether the noise is what it was measured to be
+LARGE_SHARE = 0.25  # of the rows in a batch: then anchoring saves nothing
+MOST_BENT = 0.6  # of the force that is not a Gaussian's, at typical draws
+TOO_HOT = 2.0  # by how much ξ may be above A, beside 5 of its standard deviations
+FEWEST = 8  # draws, from which nothing can be said
+SMALL = 5_000  # rows, of which all can be used at every step
+PLAIN_BATCH = (32, 1000)  # rows, at least and at most, of a sixteenth of the data
+PLAIN_PASSES = (20, 50, 300)  # burn-in, the first look, and the end
+EXACT_STEPS = (1_000, 4_000, 100_000)  # the same with all rows at every step
+
+
+def fit(
+    posterior: Posterior,
+    data: Batch,
+    init: Params | None = None,
+    *,
+    ess: int = 400,
+    seconds: float | None = None,
+    chains: int = 4,
+    seed: int = 0,
+    store: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+) -> Results:
+    """Draw from `posterior` given `data` until there are enough draws.
+
+    It anchors the posterior (`isotherm.anchor`), looks whether that pays, and samples with `isotherm.eccadl`, anchored
+    or plain, until every parameter has `ess` effective draws and R-hat is at most 1.01.
+
+    Args:
+        posterior: the model.
+        data: a pytree of arrays with one leading length N.
+        init: the parameters to start from, such as zeros of their shapes. An anchored posterior needs none.
+        ess: how many effective draws every parameter must have, in the bulk and in the tails.
+        seconds: when to stop sampling at the latest; without it, after 200,000 steps, or 300 passes over the data where
+            anchoring does not pay.
+        chains: how many independent chains.
+        seed: same seed, same draws.
+        store: a folder to be made, such as "run.zarr", with which `isotherm.resume` goes on however the run ends.
+        progress: whether to show a bar (on a terminal only).
+
+    Returns:
+        What `isotherm.sample` returns. Its attributes `fit_method`, `fit_reason` and, where it is anchored,
+        `anchor_order`, `anchor_noise` and so on say what was chosen, and why.
+    """
+    goal = Goal(
+        arguments.positive("ess", ess),
+        MOST_ANCHORED,
+        None if seconds is None else arguments.positive("seconds", seconds),
+    )
+    if store is not None:
+        check_new(store)
+    settings: Json = {"chains": chains, "seed": seed, "name": None, "replace": True}
+    anchored, why_not = anchored_if_it_pays(posterior, data, init, settings, progress)
+    if anchored is not None:
+        run = make_run(anchored, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(anchored))
+        draws = max(FIRST_DRAWS, int(STEPS_A_DRAW * goal.ess / run.chains))
+        plan = Plan(BURN_IN + draws, BURN_IN, 1)
+    else:
+        warnings.warn(why_not, RuntimeWarning, stacklevel=2)
+        run, plan, most = plain_run(posterior, data, init, settings, why_not)
+        goal = goal._replace(most_steps=most)
+    tree = run_to_end(run, plan, store, progress, goal)
+    for message in shortfall(tree, goal):
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    return tree
+
+
+def anchored_if_it_pays(
+    posterior: Posterior, data: Batch, init: Params | None, settings: Json, progress: bool
+) -> tuple[Anchored | None, str]:
+    """The anchored posterior, or why it is not used, in a sentence."""
+    rows = len(jax.tree.leaves(data)[0]) if jax.tree.leaves(data) else 0
+    try:
+        if isinstance(posterior, Anchored):
+            anchored = posterior
+        else:
+            anchored = anchor(posterior, data, init, seed=settings["seed"], progress=progress)
+    except CannotAnchor as reason:
+        if reason.is_fault:
+            raise
+        return None, without_anchor(str(reason), rows)
+    found = anchored.findings
+    if found.modes > 1:
+        return None, without_anchor("the posterior has more than one mode, and chains do not cross between them", rows)
+    if found.batch_size > LARGE_SHARE * rows:
+        return None, without_anchor(
+            f"batches of {found.batch_size:,} of the {rows:,} rows would be needed: there are too few rows for "
+            f"{len(anchored.gradient):,} parameters",
+            rows,
+        )
+    if found.bend > MOST_BENT:
+        return None, without_anchor(
+            f"the posterior is far from a Gaussian around its mode (the force is off by {found.bend:.0%})", rows
+        )
+    if hot := too_hot(anchored, data, settings):
+        return None, without_anchor(hot, rows)
+    return anchored, ""
+
+
+def without_anchor(reason: str, rows: int) -> str:
+    if rows <= SMALL:
+        return (
+            f"{reason}; so fit samples with all {rows:,} rows at every step, without anchoring: few enough for NUTS, "
+            "which has no bias"
+        )
+    return f"{reason}; so fit samples with plain batches, without anchoring, which takes longer"
+
+
+def too_hot(anchored: Anchored, data: Batch, settings: Json) -> str:
+    """Why a short run shows that the noise is not what it was measured to be; nothing if it does not."""
+    run = make_run(anchored, eccadl(), data, None, batch_size=None, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        tree = run_to_end(run, Plan(PILOT, PILOT // 2, 1), None, progress=False)
+    friction = float(tree["sample_stats"]["friction"].mean())
+    if (first_bad_steps(tree) >= 0).any():
+        return "chains on the anchored posterior diverge: it is wider than its Taylor polynomials are good for"
+    if friction > 1 + TOO_HOT + 5 / len(anchored.gradient) ** 0.5:
+        return f"the anchored force has noise that changes from place to place (friction {friction:.1f} instead of 1)"
+    return ""
+
+
+def anchored_notes(anchored: Anchored) -> Json:
+    found = anchored.findings
+    return {
+        "fit_method": "anchored eccadl",
+        "fit_reason": f"noise over curvature {float(found.noise):.2g} instead of {float(found.plain_noise):.2g}",
+        "anchor_order": anchored.order,
+        **{f"anchor_{name}": float(value) for name, value in found._asdict().items() if name != "batch_size"},
+    }
+
+
+def plain_run(
+    posterior: Posterior, data: Batch, init: Params | None, settings: Json, why: str
+) -> tuple[Run, Plan, int]:
+    """A run of eccadl on plain batches, or on all rows if they are few; its first plan; and how many steps it may
+    have."""
+    rows = len(jax.tree.leaves(data)[0])
+    if isinstance(posterior, Anchored):
+        init = posterior.typical_params(settings["seed"], 1)[0] if init is None else init
+        posterior = Posterior(posterior.log_likelihood, posterior.log_prior)
+    exact = rows <= SMALL
+    size = rows if exact else int(np.clip(rows // 16, *PLAIN_BATCH))
+    settings = settings | {"replace": not exact}
+    notes = {"fit_method": "plain eccadl", "fit_reason": why}
+    run = make_run(posterior, eccadl(), data, init, batch_size=size, **settings, notes=notes)
+    if exact:
+        burn_in, first, most = EXACT_STEPS
+        thin = 4
+    else:
+        burn_in, first, most = (round(passes * rows / size) for passes in PLAIN_PASSES)
+        thin = max(1, rows // (8 * size))
+    return run, Plan(first, burn_in, thin), most
+
+
+def shortfall(tree: Results, goal: Goal) -> list[str]:
+    """What is missing to the goal, if anything, in a sentence."""
+    posterior = tree["posterior"].to_dataset()
+    names = [
+        f"{name}[{', '.join(map(str, at))}]" if at else str(name)
+        for name, array in posterior.data_vars.items()
+        for at in np.ndindex(array.shape[2:])
+    ]
+    arrays = [array.values for array in posterior.data_vars.values()]
+    draws = np.concatenate([array.reshape(*array.shape[:2], -1) for array in arrays], axis=2)
+    chosen, good = watched(draws.shape[2]), first_bad_steps(tree) < 0
+    if draws.shape[1] < FEWEST or not good.any():
+        return []  # said already
+    found = convergence(draws[good][..., chosen])
+    if goal.is_met(found):
+        return []
+    worst = int(np.nanargmin(found.least_ess))
+    return [
+        f"fit stopped with {found.least_ess[worst]:.0f} effective draws of {names[chosen[worst]]}, where "
+        f"{goal.ess:.0f} were asked for, and R-hat up to {np.nanmax(found.r_hat):.3f}, where {R_HAT} is the bound: do "
+        "not rely on it yet; give it more seconds, or go on with isotherm.resume if it has a store"
+    ]
+
+
+def first_bad_steps(tree: Results) -> np.ndarray:
+    return tree["sample_stats"].to_dataset()["first_bad_step"].values

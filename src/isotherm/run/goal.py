@@ -1,0 +1,52 @@
+"""When a run that goes on until it is good enough is good enough."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from isotherm.diagnostics.convergence import Convergence, convergence
+from isotherm.run.plan import MOST_STEPS, Plan
+
+R_HAT = 1.01  # at most (Vehtari et al. 2021)
+GROWTH = (1.25, 4.0)  # of the number of draws, at least and at most, before one looks again
+MARGIN = 1.1  # times what is missing if draws go on to be worth what they were
+WATCHED = 1024  # parameters that are looked at, if there are more than
+WATCH_ALL_UP_TO = 4096
+
+
+class Goal(NamedTuple):
+    """So many effective draws of every parameter, in bulk and tails, and R-hat at most 1.01; but no longer than
+    `seconds`, if that is given, and no more than `most_steps`."""
+
+    ess: float
+    most_steps: int
+    seconds: float | None = None
+
+    def extended(self, plan: Plan, draws: np.ndarray) -> Plan | None:
+        """A longer plan, if these draws, by (chain, draw, parameter), are not enough and there may be more."""
+        most = min(self.most_steps, MOST_STEPS)
+        found = convergence(draws)
+        if plan.steps >= most or self.is_met(found):
+            return None
+        missing = self.ess / max(float(np.nanmin(found.least_ess, initial=self.ess)), 1)
+        if not np.nanmax(found.r_hat, initial=1) <= R_HAT:
+            missing = max(missing, GROWTH[0])
+        growth = min(max(MARGIN * missing, GROWTH[0]), GROWTH[1])
+        return plan._replace(steps=min(most, plan.steps + math.ceil((growth - 1) * plan.draws) * plan.thin))
+
+    def is_met(self, found: Convergence) -> bool:
+        """Parameters that never move have no numbers, and are not asked for any."""
+        ess = float(np.nanmin(found.least_ess, initial=np.inf))
+        return ess >= self.ess and float(np.nanmax(found.r_hat, initial=1)) <= R_HAT
+
+    def is_over(self, seconds: float) -> bool:
+        """Whether the time is up."""
+        return self.seconds is not None and seconds >= self.seconds
+
+
+def watched(parameters: int) -> np.ndarray:
+    """The parameters that are looked at."""
+    if parameters <= WATCH_ALL_UP_TO:
+        return np.arange(parameters)
+    return np.sort(np.random.default_rng(0).choice(parameters, WATCHED, replace=False))
