@@ -22,8 +22,10 @@ def test_every_data_set_says_what_it_is():
 
 
 def test_importing_is_cheap():
-    """Neither scikit-learn nor pooch is loaded before it is needed."""
-    code = "import sys, isotherm.datasets; sys.exit(bool({'sklearn', 'pooch', 'requests'} & set(sys.modules)))"
+    """None of scikit-learn, pooch and pyarrow is loaded before it is needed."""
+    code = (
+        "import sys, isotherm.datasets; sys.exit(bool({'sklearn', 'pooch', 'requests', 'pyarrow'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -1,9 +1,9 @@
 """Data sets, one a file: where each is from, what its files must contain, how they become arrays.
 
-Importing this is cheap: scikit-learn and pooch are imported only when a loader needs them.
+Importing this is cheap: scikit-learn, pooch and pyarrow are imported only when a loader needs them.
 """
 
-from isotherm.datasets import acoustic, cifar10, digits, letter, linear_regression, mnist
+from isotherm.datasets import acoustic, cifar10, digits, flights, letter, linear_regression, mnist
 from isotherm.datasets.catalogue import Status, catalogue, check, fetch
 from isotherm.datasets.source import DatasetError, Split
 
@@ -17,6 +17,7 @@ __all__ = [
     "cifar10",
     "digits",
     "fetch",
+    "flights",
     "letter",
     "linear_regression",
     "mnist",

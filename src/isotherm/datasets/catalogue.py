@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isotherm import arguments
-from isotherm.datasets import acoustic, cifar10, digits, letter, linear_regression, lookup, mnist, verify
+from isotherm.datasets import acoustic, cifar10, digits, flights, letter, linear_regression, lookup, mnist, verify
 from isotherm.datasets.lookup import DataDir
 from isotherm.datasets.source import DatasetError, File, Source
 
 SOURCES = {
-    module.SOURCE.name: module.SOURCE for module in (mnist, cifar10, letter, acoustic, digits, linear_regression)
+    module.SOURCE.name: module.SOURCE
+    for module in (mnist, cifar10, letter, acoustic, flights, digits, linear_regression)
 }
 
 
