@@ -18,6 +18,7 @@ from isotherm.types import Json
 
 NAME = "constants"
 TABLE = ("rows.thresholds", "rows.aliases", "rows.weights")
+MATRICES = ("coordinates.factor", "hessian")
 ANCHOR = ("coordinates.origin", "coordinates.factor", "gradient")
 
 
@@ -47,11 +48,12 @@ def read(
     path = folder / NAME
     header, stored = checkpoint.read(path, sha256)
     rows, d = stored[TABLE[0]].size if TABLE[0] in stored else 0, parameters
-    shapes = dict.fromkeys(TABLE, (rows,))
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name in TABLE:
+        shapes[name] = (rows,)
     if "findings" in header:
-        shapes.update(dict.fromkeys(ANCHOR, (d,)))
-        matrices: tuple[int, ...] = (d, d)
-        shapes.update(dict.fromkeys(["coordinates.factor", *(["hessian"] if "hessian" in stored else [])], matrices))
+        for name in (*ANCHOR, *(name for name in stored if name == "hessian")):
+            shapes[name] = (d, d) if name in MATRICES else (d,)
     if {name: array.shape for name, array in stored.items()} != shapes or stored[TABLE[1]].dtype != np.int32:
         raise damaged(path, "its arrays do not have the shapes that they must have")
     if rows and not 0 <= stored[TABLE[1]].min() <= stored[TABLE[1]].max() < rows:
