@@ -107,15 +107,17 @@ def anchored_if_it_pays(
     found = anchored.findings
     if found.modes > 1:
         return None, without_anchor("the posterior has more than one mode, and chains do not cross between them", rows)
+    if found.bend > MOST_BENT:
+        return None, without_anchor(
+            f"the posterior is far from a Gaussian around its mode (the force is off by {min(found.bend, 9.99):.0%} or "
+            "more)",
+            rows,
+        )
     if found.batch_size > LARGE_SHARE * rows:
         return None, without_anchor(
             f"batches of {found.batch_size:,} of the {rows:,} rows would be needed: there are too few rows for "
             f"{len(anchored.gradient):,} parameters",
             rows,
-        )
-    if found.bend > MOST_BENT:
-        return None, without_anchor(
-            f"the posterior is far from a Gaussian around its mode (the force is off by {found.bend:.0%})", rows
         )
     if hot := too_hot(anchored, data, settings):
         return None, without_anchor(hot, rows)

@@ -10,7 +10,7 @@ import numpy as np
 from isotherm import arguments
 from isotherm.anchored import Anchored, Coordinates, Findings, whitened
 from isotherm.anchoring import noise
-from isotherm.anchoring.mode import MOST_STEPS, NoMode, Summit, Target, climb, moved, turned
+from isotherm.anchoring.mode import HARDLY, MOST_STEPS, NoMode, Summit, Target, climb, moved, turned
 from isotherm.anchoring.modes import another_mode
 from isotherm.anchoring.progress import Passes
 from isotherm.anchoring.sums import RowSums
@@ -30,7 +30,7 @@ TRUST = 0.1  # h²S/2 at h = 1, at most, in the noisiest direction: there S need
 LEAST_BATCH = 64
 STEPS = 10_000  # for which order 2 must pay: its Hessian costs a pass over the data for each four parameters
 FALLS = (10.0, 100.0, 1000.0)  # standard deviations beyond the mode, on the line from the start, at which the log
-HARDLY = 1.0  # posterior must have fallen by more than this
+# posterior must have fallen
 INDEFINITE = 1e-3  # a curvature over the largest that is none, or a negative one, in coordinates where it should be 1
 
 
@@ -142,8 +142,8 @@ class _Anchoring:
             at = summit.at if summit.distance < 1 else beginning  # few rows may have no mode where many have one
         if summit.distance > 1:
             raise NoMode(
-                f"the log posterior still grows after {MOST_STEPS} steps of Newton's method, so it may have no "
-                "maximum; give log_prior a finite variance, or start nearer"
+                f"Newton's method finds no maximum of the log posterior in {MOST_STEPS} steps; if there is one, start "
+                "nearer to it"
             )
         self.check_falls(start, at, sums)
         self.some_rows = size
@@ -196,16 +196,11 @@ class _Anchoring:
     def whitening(self, at: Coordinates, K: np.ndarray) -> np.ndarray:
         """W with WᵀKW = I, if the posterior is curved in every direction."""
         values, vectors = np.linalg.eigh(K)
-        least = INDEFINITE * max(1.0, values[-1])
-        if values[0] > least:
+        if values[0] > INDEFINITE * max(1.0, values[-1]):
             return whitened(np.eye(len(K)), K)
         name = checks.entry_name(self.unravel, np.asarray(at.factor, np.float64) @ vectors[:, 0], at.origin.dtype)
-        if values[0] < -least:
-            raise NoMode(f"the log posterior has no maximum: where Newton's method ends, it bends upward along {name}")
         raise NoMode(
-            f"the posterior is flat along a direction in which {name} changes most: a column that is zero or follows "
-            "from others needs a prior of finite variance; or leave it out",
-            is_fault=True,
+            f"the log posterior has no maximum: where Newton's method ends, it does not bend down along {name}"
         )
 
     def choose(self, summit: Summit, plain: float) -> Anchored:

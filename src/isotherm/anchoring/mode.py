@@ -11,9 +11,11 @@ import numpy as np
 
 from isotherm.anchored import Coordinates
 from isotherm.anchoring.sums import RowSums, prior_gradient, prior_hessian
+from isotherm.run.checks import entry_name
 
 FLAT = 1e-6  # a curvature over the largest, with unit diagonal, that is none: float32 has seven digits
 ENOUGH = 0.05  # of the gain that was expected: a step with less is not taken
+HARDLY = 1.0  # a change of the log posterior that is none
 MOST_STEPS = 60
 LEAST_RADIUS = 1e-3  # standard deviations
 
@@ -116,10 +118,11 @@ class Summit(NamedTuple):
 def climb(target: Target, at: Coordinates, tolerance: float, most: int = MOST_STEPS) -> Summit:
     """To where the mode is less than `tolerance` standard deviations away, or as near as `most` steps or rounding let
     one come."""
-    here, radius, d, stale = target.local(at, target.slope(at)), math.inf, len(at.origin), False
+    first, radius, d, stale = target.slope(at), math.inf, len(at.origin), False
+    if not (math.isfinite(first.value) and np.isfinite(first.gradient).all()):
+        raise NoMode("the log posterior or its gradient is not finite where the search for its mode starts", True)
+    at, here, signs = whitened(target, at, target.local(at, first))
     for _ in range(most):
-        W, signs = spectrum(here.curvature)
-        at, here = turned(at, W), here.turned(W)
         length = float(np.linalg.norm(here.gradient))  # the curvature has size 1 now
         if length <= tolerance * math.sqrt(d) or radius < LEAST_RADIUS:
             break
@@ -133,5 +136,35 @@ def climb(target: Target, at: Coordinates, tolerance: float, most: int = MOST_ST
             continue
         radius = radius * 4 if gain > 0.5 else share * length / 2
         stale = gain > 0.5 and float(np.linalg.norm(slope.gradient)) <= tolerance * math.sqrt(d) and signs.min() > 0
-        at, here = there, here.with_slope(slope) if stale else target.local(there, slope)
+        at, here, signs = (
+            (there, here.with_slope(slope), signs) if stale else whitened(target, there, target.local(there, slope))
+        )
     return Summit(at, here, length / math.sqrt(d), stale)
+
+
+def whitened(target: Target, at: Coordinates, here: Local) -> tuple[Coordinates, Local, np.ndarray]:
+    """In coordinates in which the curvature is 1 or −1, which of the two it is. A direction that looks flat may be one
+    whose curvature rounding hides beside the others: it is looked at once more after it was stretched."""
+    W, signs = spectrum(here.curvature)
+    at, here = turned(at, W), here.turned(W)
+    if (abs(signs) < 1).any():
+        here = target.with_hessian(at, here)
+        W, signs = spectrum(here.curvature)
+        if (flat := abs(signs) < 1).any():
+            raise flat_direction(target, at, here, W[:, np.argmax(flat)])
+        at, here = turned(at, W), here.turned(W)
+    return at, here, signs
+
+
+def flat_direction(target: Target, at: Coordinates, here: Local, direction: np.ndarray) -> NoMode:
+    """The posterior is flat along it, if it is not only its second derivatives that vanish there."""
+    step = direction / np.linalg.norm(direction)  # a thousand standard deviations or more of other directions
+    if max(abs(target.slope(moved(at, z)).value - here.value) for z in (step, -step)) > HARDLY:
+        return NoMode("the second derivatives of the log posterior vanish on the way to its mode")
+    change = np.asarray(at.factor, np.float64) @ step
+    name = entry_name(target.rows.unravel, change, at.origin.dtype)
+    return NoMode(
+        f"the posterior is flat along a direction in which {name} changes most: a column that is zero or follows from "
+        "others needs a prior of finite variance, or leave it out",
+        is_fault=True,
+    )
