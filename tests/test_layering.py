@@ -9,13 +9,13 @@ import isotherm
 SRC = Path(isotherm.__file__).parent
 WALK = [
     "version", "types", "threefry", "files", "arguments", "datasets", "alias", "batches", "posterior", "anchored",
-    "dynamics", "samplers", "diagnostics", "run", "store", "sampling", "anchoring", "fitting", "models", "experiments",
-    "cli",
+    "dynamics", "samplers", "diagnostics", "run", "store", "sampling", "anchoring", "checking", "fitting",
+    "models", "experiments", "cli",
 ]  # fmt: skip
 # Inside the two rooms that a run's data cross, the order of the files is the walk too.
 RUN = [
-    "plan", "goal", "evaluation", "checks", "problem", "loop", "chains", "labels", "recorder", "signals", "noise",
-    "execute",
+    "plan", "goal", "doubts", "evaluation", "checks", "problem", "loop", "chains", "labels", "recorder", "signals",
+    "noise", "execute",
 ]  # fmt: skip
 STORE = ["disk", "arrays", "checkpoint", "constants", "identity", "header", "folder", "recorder", "resume"]
 FILES = {path: ast.parse(path.read_text()) for path in SRC.rglob("*.py")}

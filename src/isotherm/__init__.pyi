@@ -1,7 +1,9 @@
 from . import datasets, diagnostics, models, samplers
 from .anchoring import anchor
+from .checking import Verdict, check
 from .fitting import fit
 from .posterior import Posterior
+from .run.doubts import VerdictWarning
 from .samplers import Sampler, ccadl, eccadl, mccadl, msgld, sghmc, sgld, sgnht
 from .sampling import resume, sample
 from .store import StoreError
@@ -11,9 +13,12 @@ __all__ = [
     "Posterior",
     "Sampler",
     "StoreError",
+    "Verdict",
+    "VerdictWarning",
     "__version__",
     "anchor",
     "ccadl",
+    "check",
     "datasets",
     "diagnostics",
     "eccadl",

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -150,6 +151,21 @@ def resume(
     _run(lambda: stored_runs.continue_run(run, steps, data), run, data)
 
 
+@app.command()
+def check(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that was given to `isotherm sample`.")],
+    data: Data = None,
+) -> None:
+    """Say whether to believe a run: convergence, mean and variance, without a reference; exit code 1 if not."""
+    from isotherm.experiments import stored_runs
+
+    with mistakes_in_a_sentence():
+        verdict = stored_runs.check_run(run, data)
+    typer.echo(str(verdict))
+    if not verdict:
+        raise typer.Exit(1)
+
+
 def _run(work: Callable[[], Any], run: Path, data: Path | None) -> None:
     """Run `work` and print how far the run in the folder `run` is; exit code 130 if Ctrl-C ended it."""
     from isotherm.experiments.stored_runs import status
@@ -202,9 +218,12 @@ def data_check(data: Data = None) -> None:
 
 @contextmanager
 def mistakes_in_a_sentence(before: Callable[[], Any] = lambda: None) -> Iterator[None]:
-    """What a user can cause ends the command with one sentence and exit code 1; `before` is called first."""
+    """What a user can cause ends the command with one sentence and exit code 1; `before` is called first. Warnings are
+    sentences too, without the place in the code that they come from."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: typer.echo(f"warning: {message}", err=True)
+            yield
     except (OSError, ValueError) as error:  # DatasetError and StoreError are OSErrors
         before()
         sentence = re.sub(r"^\[Errno \d+\] ", "", str(error)).replace("data_dir (--data)", "--data")

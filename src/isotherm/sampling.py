@@ -19,7 +19,7 @@ from isotherm.run.recorder import Recorder
 from isotherm.samplers.base import Sampler, check_sampler
 from isotherm.store import constants
 from isotherm.store.folder import HIDDEN, as_path, check_new, latest, locked
-from isotherm.store.header import new_header
+from isotherm.store.header import Header, new_header
 from isotherm.store.recorder import StoreRecorder
 from isotherm.store.resume import rebuild_run, stored_state
 from isotherm.types import Batch, Params, Results
@@ -138,4 +138,8 @@ def resume(
         carry, tail = stored_state(saved, run)
         header = saved.header.continued(more)
         with closing(Chains(run, carry)) as moving, closing(StoreRecorder(path, run, header, tail)) as recorder:
-            return execute(moving, header.plan, header.step, header.seconds, recorder, progress, header.until)
+            return continued(moving, header, recorder, progress)
+
+
+def continued(moving: Chains, header: Header, recorder: StoreRecorder, progress: bool) -> Results:
+    return execute(moving, header.plan, header.step, header.seconds, recorder, progress, header.until)

@@ -28,15 +28,21 @@ class Noise(NamedTuple):
 
 def measure(posterior: Anchored, unravel: Unravel, data: Batch, rng: np.random.Generator) -> Noise:
     """At positions z ~ N(0, I): draws of the Gaussian that the posterior is near to."""
+    return measure_at(posterior, unravel, data, rng, rng.standard_normal((DRAWS, len(posterior.gradient))))
+
+
+def measure_at(
+    posterior: Anchored, unravel: Unravel, data: Batch, rng: np.random.Generator, positions: np.ndarray
+) -> Noise:
+    """On average over these positions."""
     d = len(posterior.gradient)
     rows = max(ROWS[0], ROWS[1] * d)
     S, square = np.zeros((d, d)), 0.0
-    for _ in range(DRAWS):
-        z = rng.standard_normal(d).astype(posterior.gradient.dtype)
+    for z in positions.astype(posterior.gradient.dtype):
         batch, weights = weighted_rows(data, posterior.rows, rows, rng)
         covariance, error = _noise(posterior, unravel, z, batch, weights)
-        S += np.asarray(covariance, np.float64) / DRAWS
-        square += float(error) / DRAWS
+        S += np.asarray(covariance, np.float64) / len(positions)
+        square += float(error) / len(positions)
     bend = np.sqrt(max(square - np.trace(S) / rows, 0) / d)
     return Noise(float(np.linalg.eigvalsh(S)[-1]) if np.isfinite(S).all() else np.inf, float(bend))
 

@@ -7,7 +7,7 @@ from typing import Any
 from isotherm.experiments import plots
 from isotherm.experiments.catalogue import LINEAR_REGRESSION
 from isotherm.experiments.cell import Cell, measure
-from isotherm.experiments.jobs import no_divergence_warnings
+from isotherm.experiments.jobs import no_run_warnings
 from isotherm.experiments.tasks import LABELS, METHODS
 
 STEP_SIZES = (1e-3, 5e-3)
@@ -26,7 +26,7 @@ def run() -> Iterator[tuple[Cell, dict[str, Any]]]:
     """Each cell with its result, as it is done."""
     materials = LINEAR_REGRESSION.load(None)
     for cell in CELLS:
-        with no_divergence_warnings():
+        with no_run_warnings():
             result = measure(LINEAR_REGRESSION, materials, cell, PASSES)
         yield cell, result
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isotherm import files
+from isotherm.run.doubts import VerdictWarning
 
 
 class Job(NamedTuple):
@@ -40,10 +41,12 @@ def read_result(folder: Path, job: Job) -> dict[str, Any] | None:
 
 
 @contextmanager
-def no_divergence_warnings() -> Iterator[None]:
-    """No warning for a diverged chain: its cell says so. Entered once, outside the threads, which share the filters."""
+def no_run_warnings() -> Iterator[None]:
+    """No warning for a diverged chain or a bad one: its cell says so. Entered once, outside the threads, which share
+    the filters."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* diverged", category=RuntimeWarning)
+        warnings.simplefilter("ignore", VerdictWarning)
         yield
 
 

@@ -41,7 +41,7 @@ def reproduce(
         results: dict[str, jobs.JobResult] = {}
         try:
             tick(done, total, name)
-            with jobs.no_divergence_warnings():
+            with jobs.no_run_warnings():
                 for one in jobs.run(its_jobs, out / "cells", experiments[name].workers):
                     results[one.job.name] = one
                     tick(done + len(results), total, one.job.name)

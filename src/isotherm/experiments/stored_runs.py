@@ -1,6 +1,6 @@
-"""`isotherm sample` and `isotherm resume`: the models of the experiments on their data, stored as they go.
+"""`isotherm sample`, `resume` and `check`: the models of the experiments on their data, stored as they go.
 
-A stored run carries the name of its problem, by which `resume` finds the model and the data again.
+A stored run carries the name of its problem, by which `resume` and `check` find the model and the data again.
 """
 
 import shlex
@@ -8,8 +8,12 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import xarray
+
 from isotherm import samplers
+from isotherm.checking import Verdict, check
 from isotherm.experiments import catalogue
+from isotherm.experiments.tasks import Materials
 from isotherm.samplers import settings as sampler_settings
 from isotherm.sampling import resume, sample
 from isotherm.store import run_name
@@ -35,16 +39,25 @@ def start(
 
 def continue_run(store: Path, steps: int | None, data_dir: Path | None) -> Any:
     """Continue a run that `start` began."""
+    materials = materials_of(store, data_dir, f"continue it in Python, with isotherm.resume({str(store)!r}, …)")
+    return resume(store, materials.posterior, materials.data, steps=steps)
+
+
+def check_run(store: Path, data_dir: Path | None) -> Verdict:
+    """Whether to believe a run that `start` began."""
+    materials = materials_of(store, data_dir, "check it in Python, with isotherm.check(tree, posterior, data)")
+    tree = xarray.open_datatree(store, engine="zarr", chunks=None, consolidated=True)
+    return check(tree, materials.posterior, materials.data, init=materials.init)
+
+
+def materials_of(store: Path, data_dir: Path | None, instead: str) -> Materials:
+    """The model and the data of a stored run, by the name of its problem."""
     if not store.is_dir():
         raise ValueError(f"RUN must be a folder made by `isotherm sample`, got {str(store)!r}, which is not there")
     problem = run_name(store)
     if problem not in PROBLEMS:
-        raise ValueError(
-            f"{store} was not started with `isotherm sample`: it has no problem's name; continue it in Python, with "
-            f"isotherm.resume({str(store)!r}, posterior, data)"
-        )
-    materials = PROBLEMS[problem].load(data_dir)
-    return resume(store, materials.posterior, materials.data, steps=steps)
+        raise ValueError(f"{store} was not started with `isotherm sample`: it has no problem's name; {instead}")
+    return PROBLEMS[problem].load(data_dir)
 
 
 def build_sampler(name: str, step_size: str, friction: float) -> Any:

@@ -164,16 +164,42 @@ def variable_names(params: Params) -> list[str]:
     return [jax.tree_util.keystr(path, simple=True, separator=".") or "theta" for path in paths]
 
 
+def named_entries(params: Params) -> tuple[list[str], list[str]]:
+    """What a user calls each entry of flat parameters, and each array of the parameters, in their order."""
+    arrays, entries = variable_names(params), []
+    for name, leaf in zip(arrays, jax.tree.leaves(params), strict=True):
+        indices = np.ndindex(np.shape(leaf))
+        entries += [f"{name}[{', '.join(map(str, at))}]" if at else name for at in indices]
+    return entries, arrays
+
+
+def nested_params(arrays: dict[str, np.ndarray]) -> Params:
+    """The nest of dicts and lists whose arrays have these names in the results; a bare array for "theta" alone."""
+    if list(arrays) == ["theta"]:
+        return arrays["theta"]
+    nest: dict[str, Any] = {}
+    for name, array in arrays.items():
+        *outer, last = name.split(".")
+        inner = nest
+        for key in outer:
+            inner = inner.setdefault(key, {})
+        inner[last] = array
+
+    def listed(node: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        children = {key: listed(child) for key, child in node.items()}
+        if set(children) == set(map(str, range(len(children)))):
+            return [children[str(index)] for index in range(len(children))]
+        return children
+
+    return listed(nest)
+
+
 def entry_name(unravel: Unravel, flat: np.ndarray, dtype: Any) -> str:
     """What a user calls the largest entry of flat parameters: "theta[3]", "bias"."""
-    marked = np.zeros(len(flat), dtype)
-    marked[np.argmax(np.abs(flat))] = 1
-    params = unravel(jnp.asarray(marked))
-    for name, leaf in zip(variable_names(params), jax.tree.leaves(params), strict=True):
-        if np.any(leaf):
-            where = np.unravel_index(int(np.argmax(np.asarray(leaf))), np.shape(leaf))
-            return f"{name}[{', '.join(map(str, where))}]" if where else name
-    raise AssertionError("an entry belongs to a parameter")
+    params = jax.eval_shape(unravel, jax.ShapeDtypeStruct(flat.shape, dtype))
+    return named_entries(params)[0][int(np.argmax(np.abs(flat)))]
 
 
 def check_finite(name: str, array: np.ndarray, word: str) -> None:

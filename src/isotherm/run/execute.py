@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from isotherm.run.chains import Chains
+from isotherm.run.doubts import VerdictWarning, doubts
 from isotherm.run.goal import Goal
 from isotherm.run.noise import Seen, noise_warning
 from isotherm.run.plan import Plan
@@ -66,11 +67,17 @@ def execute(
             while recorder.count < plan.draws:
                 recorder.add(chains.missing(min(chains.slots, plan.draws - recorder.count)), chains.first_bad_steps)
         count = recorder.count
-        tree = recorder.finish(chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state))
+        end_of_run = chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state)
+        tree = recorder.finish(end_of_run)
+        said = [] if stop.is_set() else list(doubts(tree))
+        if said:
+            tree = recorder.annotated(tree, "\n".join(said), end_of_run)
     stop.obey()
     lost = stop.is_set() and not count and not recorder.keeps_state
     for message in [*run_warnings(chains, plan, step, lost, outside), *noise_warning(chains.run, seen)]:
-        warnings.warn(message, RuntimeWarning, stacklevel=3)  # at the user's call of sample or resume
+        warnings.warn(message, RuntimeWarning, stacklevel=4)  # at the user's call of sample or resume
+    for message in said:
+        warnings.warn(message, VerdictWarning, stacklevel=4)
     return tree
 
 

@@ -56,3 +56,8 @@ class Recorder:
     def finish(self, snapshot: Snapshot) -> Results:
         """The labelled results of a run that ends here."""
         return self.labels.tree(self.joined(), 0, snapshot)
+
+    def annotated(self, tree: Results, warnings: str, snapshot: Snapshot) -> Results:
+        """The results, with what was warned of among their attributes."""
+        tree.attrs["warnings"] = warnings
+        return tree

@@ -87,6 +87,11 @@ class StoreRecorder(Recorder):
         self.writer.check()
         return arrays.open_results(self.path)
 
+    def annotated(self, tree: Results, warnings: str, snapshot: Snapshot) -> Results:
+        self.labels.attributes["warnings"] = warnings
+        self.guarded(self.write_checkpoint, snapshot, self.joined(), self.whole_chunks, self.serial)
+        return arrays.open_results(self.path)
+
     def close(self) -> None:
         self.writer.close()
 

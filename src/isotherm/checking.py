@@ -1,0 +1,166 @@
+"""`isotherm.check`: whether to believe a run, without a reference."""
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from scipy.special import ndtri
+
+from isotherm import arguments
+from isotherm.anchoring.anchor import MOST_PARAMETERS
+from isotherm.anchoring.forces import forces_at
+from isotherm.anchoring.progress import Passes
+from isotherm.diagnostics.stein import SteinMoments, stein_moments
+from isotherm.posterior import Posterior
+from isotherm.run.checks import named_entries, nested_params
+from isotherm.run.doubts import FEWEST_DRAWS, STRICT, Line, converged, statistics
+from isotherm.run.goal import watched
+from isotherm.types import Batch, Params, Results
+
+SHIFT = 0.1  # standard deviations by which the mean may be off, root mean square over parameters,
+WORST_SHIFT = 0.15  # and for one parameter
+TRACE = 0.05  # by which the variance may be off on average, beside 3 standard errors,
+WORST_VARIANCE = 0.2  # and for one parameter
+RARE = 0.01  # how often one parameter of all may be further off by chance
+MOST_DRAWS = 1024  # at which forces are computed
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `isotherm.check` found: true if nothing is bad. Print it; `table` has a line for each thing."""
+
+    table: tuple[Line, ...]
+    not_checked: tuple[str, ...]
+    passes: float
+
+    def __bool__(self) -> bool:
+        return all(line.good for line in self.table)
+
+    def __str__(self) -> str:
+        bad = [line.name for line in self.table if not line.good]
+        summary = "nothing speaks against these draws" if not bad else f"do not rely on these draws: {', '.join(bad)}"
+        lines = [summary, *map(str, self.table), f"not checked: {'; '.join(self.not_checked)}"]
+        return "\n".join([*lines, f"it took {self.passes:.1f} passes over the data"])
+
+
+def check(
+    tree: Results,
+    posterior: Posterior,
+    data: Batch,
+    *,
+    init: Params | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Verdict:
+    """Whether to believe a run: convergence, and how far its mean and variance are from those of the posterior.
+
+    R-hat and effective sample size cannot see a bias. This looks at the forces, the gradients of the log posterior, at
+    the draws: where draws are right, the forces are zero on average and the covariance of draws and forces is −1
+    (docs/check.md). It takes a few passes over the data.
+
+    Args:
+        tree: what `isotherm.sample`, `isotherm.resume` or `isotherm.fit` returned, or draws of another sampler with the
+            same names.
+        posterior, data: those of the run.
+        init: parameters like those of the run, if they are not a nest of dicts and lists.
+        seed: of the rows and draws that are looked at.
+        progress: whether to show a bar (on a terminal only).
+
+    Returns:
+        A `Verdict`: `bool(verdict)`, `print(verdict)`, `verdict.table`.
+    """
+    seed = arguments.integer("seed", seed, 0)
+    names, draws, params = _draws(tree, init)
+    with Passes(len(jax.tree.leaves(data)[0]), progress) as passes:
+        chosen = watched(draws.shape[2])
+        lines = [
+            *_diverged(tree),
+            *converged(draws[..., chosen], [names[i] for i in chosen], STRICT),
+            *statistics(tree, STRICT),
+        ]
+        not_checked = ["modes that no chain has visited"]
+        finite = np.isfinite(draws).all(axis=(1, 2))
+        if draws.shape[2] > MOST_PARAMETERS:
+            not_checked.append(f"mean and variance: they need d×d matrices, for up to {MOST_PARAMETERS:,} parameters")
+        elif draws.shape[1] < FEWEST_DRAWS or not finite.any():
+            not_checked.append("mean and variance: there are too few draws")
+        else:
+            lines += _moments(draws[finite], names, posterior, params, data, seed, passes)
+        return Verdict(tuple(lines), tuple(not_checked), passes.done)
+
+
+def _draws(tree: Results, init: Params | None) -> tuple[list[str], np.ndarray, Params]:
+    """Names of the entries of the parameters, draws by (chain, draw, entry), and parameters of the same structure."""
+    dataset = tree["posterior"].to_dataset()
+    shapes = {str(name): array.values for name, array in dataset.data_vars.items()}
+    if init is None:
+        init = nested_params({name: array[0, 0] for name, array in shapes.items()})
+    names, order = named_entries(init)
+    if sorted(order) != sorted(shapes):
+        raise ValueError(
+            f"the draws have {', '.join(shapes)}, and init has {', '.join(order)}; give init= as in the run"
+        )
+    flat = [shapes[name].reshape(*shapes[name].shape[:2], -1) for name in order]
+    return names, np.concatenate(flat, axis=2), init
+
+
+def _diverged(tree: Results) -> list[Line]:
+    stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else {}
+    if "first_bad_step" not in stats:
+        return []
+    bad = int((stats["first_bad_step"].values >= 0).sum())
+    return [Line("divergences", not bad, f"{bad} chains", "none", "use a smaller step_size, or isotherm.fit")]
+
+
+def _moments(
+    draws: np.ndarray, names: list[str], posterior: Posterior, params: Params, data: Batch, seed: int, passes: Passes
+) -> list[Line]:
+    rng = np.random.default_rng(seed)
+    every = max(1, draws.shape[0] * draws.shape[1] // MOST_DRAWS)
+    some = draws[:, ::every]
+    plain = Posterior(posterior.log_likelihood, posterior.log_prior)
+    z, forces, factor = forces_at(some, draws.mean(axis=(0, 1)), plain, params, data, rng, passes)
+    along = factor / np.linalg.norm(factor, axis=1, keepdims=True)  # the direction in z in which a parameter changes
+    found = stein_moments(z, forces, along)
+    return [_shift(found, names), _trace(found), _variances(found, names)]
+
+
+def _shift(found: SteinMoments, names: list[str]) -> Line:
+    size, worst = found.distance, int(np.argmax(abs(found.shift)))
+    allowed = max(WORST_SHIFT, by_chance(len(names)) * float(found.shift_error[worst]))
+    return Line(
+        "mean",
+        size <= SHIFT and abs(found.shift[worst]) <= allowed,
+        f"off by {size:.3f} standard deviations; {names[worst]} by {found.shift[worst]:+.2f} "
+        f"± {found.shift_error[worst]:.2f}",
+        f"{SHIFT}, and {allowed:.2f} for one parameter",
+        "run longer; if it stays, the sampler is biased: use isotherm.fit, or a smaller step_size",
+    )
+
+
+def _trace(found: SteinMoments) -> Line:
+    allowed = TRACE + 3 * found.trace_error
+    return Line(
+        "variance",
+        abs(found.trace - 1) <= allowed,
+        f"{found.trace:.3f} ± {found.trace_error:.3f} times what it should be",
+        f"{allowed:.0%} off",
+        "too hot or not mixed: use isotherm.fit or isotherm.eccadl, larger batches, or a smaller step_size",
+    )
+
+
+def _variances(found: SteinMoments, names: list[str]) -> Line:
+    allowed = np.maximum(WORST_VARIANCE, by_chance(len(names)) * found.variance_error)
+    worst = int(np.argmax(abs(found.variance - 1) / allowed))
+    return Line(
+        "variance of each parameter",
+        bool((abs(found.variance - 1) <= allowed).all()),
+        f"{found.variance[worst]:.2f} ± {found.variance_error[worst]:.2f} times what it should be for {names[worst]}",
+        f"{allowed[worst]:.0%} off",
+        "run longer; if it stays, use isotherm.fit, or a smaller step_size",
+    )
+
+
+def by_chance(parameters: int) -> float:
+    """Standard errors by which one of so many parameters is off in RARE of all cases."""
+    return float(-ndtri(RARE / 2 / parameters))

@@ -1,0 +1,60 @@
+"""How far draws are from the posterior, from the forces at the draws alone, without a reference.
+
+At stationarity, with F = ∇ log π(θ | data) and m the posterior mean, E[F] = 0 and −E[(θ − m)Fᵀ] = I (Stein). In
+coordinates z in which the curvature is about 1, F is about −(z − m). So −mean F is how far the mean of the draws is
+off, in posterior standard deviations, and −mean (z − z̄)F is their variance over the true one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+BLOCKS = 8  # of each chain, whose means tell the errors: they should be longer than the draws remember
+
+
+class SteinMoments(NamedTuple):
+    """By direction: how far the mean is off and the variance over the true one, each with its standard error. Over all
+    coordinates: how far the mean is off, as a root mean square, and the mean variance over the true one."""
+
+    shift: np.ndarray
+    shift_error: np.ndarray
+    variance: np.ndarray
+    variance_error: np.ndarray
+    distance: float
+    trace: float
+    trace_error: float
+
+
+def stein_moments(positions: np.ndarray, forces: np.ndarray, directions: np.ndarray | None = None) -> SteinMoments:
+    """Of whitened positions and the forces there, by (chain, draw, coordinate), along unit vectors, a row each; along
+    the coordinates, if none are given. Forces may be noisy, but must be right on average."""
+    if positions.ndim != 3 or positions.shape != forces.shape:
+        raise ValueError(
+            f"positions and forces must have the axes chain, draw and coordinate, got shapes {positions.shape} and "
+            f"{forces.shape}"
+        )
+    z, F = (np.asarray(array, np.float64) for array in (positions, forces))
+    z = z - z.mean(axis=(0, 1))
+    trace, distance = -np.mean(z * F, axis=2, keepdims=True), np.sqrt(np.mean(F.mean(axis=(0, 1)) ** 2))
+    if directions is not None:
+        z, F = z @ directions.T, F @ directions.T
+    shift, variance = -F, -z * F
+    return SteinMoments(
+        shift.mean(axis=(0, 1)),
+        standard_errors(shift),
+        variance.mean(axis=(0, 1)),
+        standard_errors(variance),
+        float(distance),
+        float(trace.mean()),
+        float(standard_errors(trace)[0]),
+    )
+
+
+def standard_errors(values: np.ndarray) -> np.ndarray:
+    """Of the means of values by (chain, draw, …), from the means of blocks of draws."""
+    chains, draws = values.shape[:2]
+    blocks = min(BLOCKS, draws)
+    length = draws // blocks
+    means = values[:, : blocks * length].reshape(chains, blocks, length, *values.shape[2:]).mean(axis=2)
+    flat = means.reshape(chains * blocks, *values.shape[2:])
+    return flat.std(axis=0, ddof=min(1, len(flat) - 1)) / np.sqrt(len(flat))

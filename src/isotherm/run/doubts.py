@@ -1,0 +1,144 @@
+"""What a run's own numbers say against it: chains that differ, too few effective draws, a temperature or a friction
+that is off. They cost nothing but the draws, and cannot see every bias (`isotherm.check` can)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from isotherm.diagnostics.convergence import convergence
+from isotherm.diagnostics.stein import standard_errors
+from isotherm.run.goal import R_HAT
+from isotherm.types import Results
+
+KRYLOV = 0.01  # the estimated error of a matrix exponential, relative to the vector it acts on
+FEWEST_DRAWS = 4  # of a chain
+MOST_WATCHED = 256  # parameters, and
+MOST_DRAWS = 4000  # draws of a chain that a warning is based on
+
+
+class VerdictWarning(RuntimeWarning):
+    """A run should not be believed as it is."""
+
+
+class Bounds(NamedTuple):
+    """What is good enough."""
+
+    r_hat: float
+    ess: float
+    temperature: float  # by how much the kinetic temperature may be off, relatively, beside 3 standard errors
+    friction: float  # by how much ξ may differ from A, beside 5 of its standard deviations
+
+
+STRICT = Bounds(R_HAT, 400, 0.05, 1.0)  # for a verdict
+LENIENT = Bounds(1.05, 100, 0.1, 2.0)  # for a warning that nobody asked for
+
+
+class Line(NamedTuple):
+    """One thing that was looked at: what was found, the bound, and what to change if it is bad."""
+
+    name: str
+    good: bool
+    found: str
+    bound: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        words = f"{'ok ' if self.good else 'BAD'}  {self.name}: {self.found} (bound: {self.bound})"
+        return words if self.good else f"{words}\n     {self.advice}"
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.name} {self.found} (bound: {self.bound}): {self.advice}"
+
+
+def doubts(tree: Results) -> Iterator[str]:
+    """A sentence for each number of a run that is off."""
+    draws, names = watched_entries(tree)
+    if draws.shape[1] >= FEWEST_DRAWS and np.isfinite(draws).all():
+        lines = [*converged(draws, names, LENIENT), *statistics(tree, LENIENT)]
+        yield from (f"do not rely on this run yet: {line.sentence}" for line in lines if not line.good)
+
+
+def watched_entries(tree: Results) -> tuple[np.ndarray, list[str]]:
+    """Some parameters of some draws, by (chain, draw, entry), and their names."""
+    parts, names = [], list[str]()
+    for name, array in tree["posterior"].to_dataset().data_vars.items():
+        room = MOST_WATCHED - len(names)
+        if not room:
+            break
+        every = -(-array.shape[1] // MOST_DRAWS) or 1
+        values = array[:, ::every].values
+        flat = values.reshape(*values.shape[:2], -1)[..., :room]
+        parts.append(flat)
+        names += [entry(str(name), array.shape[2:], i) for i in range(flat.shape[2])]
+    return np.concatenate(parts, axis=2), names
+
+
+def entry(name: str, shape: tuple[int, ...], index: int) -> str:
+    """What a user calls an entry of an array: "theta[3]", "bias"."""
+    return f"{name}[{', '.join(map(str, np.unravel_index(index, shape)))}]" if shape else name
+
+
+def converged(draws: np.ndarray, names: list[str], bounds: Bounds) -> list[Line]:
+    """Of draws by (chain, draw, entry)."""
+    if draws.shape[1] < FEWEST_DRAWS:
+        return [Line("effective draws", False, f"{draws.shape[1]} draws", f"at least {bounds.ess:g}", "run longer")]
+    found = convergence(draws)
+    moves = np.ptp(draws, axis=(0, 1)) > 0  # what never moves has no numbers
+    ess = np.where(moves, np.nan_to_num(found.least_ess), np.inf)
+    r_hat = np.where(moves, np.nan_to_num(found.r_hat, nan=np.inf), 1.0)
+    fewest, largest = int(np.argmin(ess)), int(np.argmax(r_hat))
+    advice = "run longer, or drop more as burn-in; if chains stay apart, there may be several modes"
+    worst = f"{r_hat[largest]:.3f}, largest for {names[largest]}"
+    least = f"{ess[fewest]:.0f}, fewest for {names[fewest]}"
+    return [
+        Line("R-hat", bool(r_hat[largest] <= bounds.r_hat), worst, f"{bounds.r_hat:g}", advice),
+        Line("effective draws", bool(ess[fewest] >= bounds.ess), least, f"at least {bounds.ess:g}", "run longer"),
+    ]
+
+
+def statistics(tree: Results, bounds: Bounds) -> list[Line]:
+    """What the sampler itself recorded, if it is one of ours."""
+    if "sample_stats" not in tree.children:
+        return []
+    stats, attributes = tree["sample_stats"].to_dataset(), tree.attrs
+    lines = []
+    if "kinetic_temperature" in stats and stats.sizes["draw"] >= FEWEST_DRAWS:
+        lines.append(temperature(stats["kinetic_temperature"].values, attributes, bounds))
+    if "friction" in stats and attributes.get("sampler") != "sghmc":  # whose friction is a number
+        entries = sum(int(np.prod(array.shape[2:])) for array in tree["posterior"].to_dataset().data_vars.values())
+        lines.append(friction(stats["friction"].values, attributes, entries, bounds))
+    if "expm_error" in stats and (worst := float(np.nanmax(stats["expm_error"].values, initial=0))) > 0:
+        advice = "raise rank, or use a smaller step_size"
+        lines.append(Line("Krylov error", worst <= KRYLOV, f"{worst:.2g}", f"{KRYLOV}", advice))
+    return lines
+
+
+def temperature(values: np.ndarray, attributes: Mapping[Any, Any], bounds: Bounds) -> Line:
+    T = float(attributes.get("sampler_temperature", 1.0))
+    mean, error = float(np.mean(values)), float(standard_errors(values))
+    return Line(
+        "kinetic temperature",
+        abs(mean / T - 1) <= bounds.temperature + 3 * error / T,
+        f"{mean:.3f} ± {error:.3f}, should be {T:g}",
+        f"{bounds.temperature:.0%} off",
+        "the noise of the gradients is not removed; use isotherm.fit or isotherm.eccadl, larger batches or a smaller "
+        "step_size",
+    )
+
+
+def friction(values: np.ndarray, attributes: Mapping[Any, Any], entries: int, bounds: Bounds) -> Line:
+    """ξ has mean A; its standard deviation is 1/√(βμ), with μ the number of parameters unless it is given."""
+    given, mass = attributes.get("sampler_friction", "auto"), attributes.get("sampler_thermal_mass", "auto")
+    A, mean = 1.0 if given == "auto" else float(given), float(np.mean(values))
+    T, mu = float(attributes.get("sampler_temperature", 1.0)), entries if mass == "auto" else float(mass)
+    off = bounds.friction * max(1.0, A) + 5 * (T / mu) ** 0.5
+    low = given != "auto" and mean < A - off  # where it is chosen, it may be more than 1
+    return Line(
+        "friction",
+        not low and mean <= A + off,
+        f"{mean:.2f}, should be {A:g}",
+        f"{off:.2f} off",
+        "there is noise that the sampler does not see; use isotherm.fit, larger batches or a smaller step_size",
+    )
