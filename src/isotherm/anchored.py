@@ -9,7 +9,8 @@ is the same posterior. The bracket is exact; batches estimate the first sum, whi
 by their leverage, so that a row that matters much is drawn often and counts little. `isotherm.anchor` finds all of it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -22,6 +23,8 @@ from isotherm.posterior import Posterior, Unravel
 from isotherm.types import Example, Matrix, Number, Params, Scalar, Vector
 
 START = 2**31  # no step has this number
+ARRAYS = ("coordinates", "gradient", "hessian", "rows", "findings")
+FUNCTIONS = ("log_likelihood", "log_prior", "unravel")
 
 
 class Coordinates(NamedTuple):
@@ -55,9 +58,9 @@ class Findings(NamedTuple):
     modes: Number  # 2 if another one was seen, else 1
 
 
-@register_dataclass
-@dataclass(frozen=True)
-class Anchored(Posterior):
+@partial(register_dataclass, data_fields=ARRAYS, meta_fields=FUNCTIONS)
+@dataclass(frozen=True, repr=False)
+class Anchored(Posterior, has_arrays=True):
     """What `isotherm.anchor` returns; it goes wherever a `Posterior` goes. `log_likelihood` and `log_prior` are the
     model's."""
 
@@ -66,7 +69,7 @@ class Anchored(Posterior):
     hessian: Matrix | None  # LᵀHL; without it, the Taylor polynomials are of first order
     rows: AliasTable
     findings: Findings
-    unravel: Unravel = field(metadata={"static": True})  # from flat parameters to the user's
+    unravel: Unravel  # from flat parameters to the user's
 
     is_whitened = True
 

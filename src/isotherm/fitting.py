@@ -9,8 +9,10 @@ import numpy as np
 from isotherm import arguments
 from isotherm.anchored import Anchored
 from isotherm.anchoring.anchor import CannotAnchor, anchor
+from isotherm.batches import placed
 from isotherm.diagnostics.convergence import convergence
 from isotherm.posterior import Posterior
+from isotherm.run import checks
 from isotherm.run.goal import R_HAT, Goal, watched
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run, make_run
@@ -74,6 +76,9 @@ def fit(
     )
     if store is not None:
         check_new(store)
+    data = checks.as_arrays("data", data)
+    checks.check_data(data)
+    data = jax.tree.map(placed, data)  # once for all that follows
     settings: Json = {"chains": chains, "seed": seed, "name": None, "replace": True}
     anchored, why_not = anchored_if_it_pays(posterior, data, init, settings, progress)
     if anchored is not None:
@@ -94,7 +99,7 @@ def anchored_if_it_pays(
     posterior: Posterior, data: Batch, init: Params | None, settings: Json, progress: bool
 ) -> tuple[Anchored | None, str]:
     """The anchored posterior, or why it is not used, in a sentence."""
-    rows = len(jax.tree.leaves(data)[0]) if jax.tree.leaves(data) else 0
+    rows = len(jax.tree.leaves(data)[0])
     try:
         if isinstance(posterior, Anchored):
             anchored = posterior

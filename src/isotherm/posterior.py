@@ -11,12 +11,12 @@ drawn with unequal probabilities p_i, row i counts 1/(Np_i) times in f; the same
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import register_dataclass
+from jax.tree_util import register_static
 from jaxtyping import Array, Float
 
 from isotherm import arguments
@@ -132,7 +132,7 @@ class Noisy:
         return self if self._fresh is None else self._fresh(key, position, rows)
 
 
-@register_dataclass
+@register_static
 @dataclass(frozen=True)
 class Posterior:
     """A Bayesian model: `log_likelihood(params, example)` of ONE example and `log_prior(params)`, both scalars.
@@ -149,8 +149,13 @@ class Posterior:
     Array([2., 2., 2.], dtype=float32)
     """
 
-    log_likelihood: Callable[[Params, Example], Scalar] = field(metadata={"static": True})
-    log_prior: Callable[[Params], Scalar] = field(metadata={"static": True})
+    log_likelihood: Callable[[Params, Example], Scalar]
+    log_prior: Callable[[Params], Scalar]
+
+    def __init_subclass__(cls, has_arrays: bool = False) -> None:
+        """JAX sees a posterior as part of the program, unless a subclass has arrays and says how JAX gets at them."""
+        if not has_arrays:
+            register_static(cls)
 
     def __post_init__(self) -> None:
         arguments.function("log_likelihood", self.log_likelihood, "(params, example) -> scalar")

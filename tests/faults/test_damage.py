@@ -75,6 +75,7 @@ def outcome(program, store, whole):
     """What resuming does: "refused" naming a file, "said" something and ended the same, or "same"."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", isotherm.VerdictWarning)  # these runs are short
         try:
             tree = isotherm.resume(store, program.POSTERIOR, program.DATA, progress=False)
         except isotherm.StoreError as error:

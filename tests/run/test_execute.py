@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_info
 
 import isotherm
 from isotherm.run import chains, execute
+from isotherm.run.plan import Plan
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-3, 10.0])
@@ -175,11 +176,12 @@ def test_what_a_bar_says():
     bar = execute.Bar(300, show=False, done=30)
     (task,) = bar.progress.tasks
     assert (task.description, task.completed, task.total) == ("compiling", 30, 300)
-    bar.update(59, 60, 12345.6, 1.23456)
+    bar.update(59, Plan(300, 60, 1), 12345.6, 1.23456)
     assert (task.description, task.completed, task.fields) == (
         "burn-in",
         59,
         {"speed": "12,346", "temperature": "1.23"},
     )
-    bar.update(60, 60, 1.0, None)
+    bar.update(60, Plan(400, 60, 1), 1.0, None)
     assert (task.description, task.completed, task.fields) == ("sampling", 60, {"speed": "1", "temperature": "–"})
+    assert task.total == 400

@@ -178,13 +178,11 @@ class _Anchoring:
         )
 
     def mode(self, at: Coordinates) -> Summit:
-        """Newton's method on all rows, with the curvature of many rows drawn by leverage, or of all if there are not
-        more."""
+        """Newton's method on all rows, with the curvature of as many rows as before, but drawn by leverage."""
         self.passes.say("mode of all rows")
-        size, some = rows_for_curvature(len(at.origin)), self.all
-        if size < self.rows:
-            drawn, weights = noise.weighted_rows(self.data, self.table, size, self.rng)
-            some = RowSums(self.posterior, self.unravel, drawn, weights, self.rows / size, self.passes.add)
+        drawn, weights = noise.weighted_rows(self.data, self.table, self.some_rows, self.rng)
+        scale = self.rows / self.some_rows
+        some = RowSums(self.posterior, self.unravel, drawn, weights, scale, self.passes.add)
         summit = climb(Target(self.all, some), at, NEAR, MOST_PASSES)
         if summit.distance > NEAR:
             raise NoMode(

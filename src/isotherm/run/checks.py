@@ -196,7 +196,7 @@ def nested_params(arrays: dict[str, np.ndarray]) -> Params:
     return listed(nest)
 
 
-def entry_name(unravel: Unravel, flat: np.ndarray, dtype: Any) -> str:
+def entry_name(unravel: Unravel, flat: np.ndarray, dtype: np.dtype) -> str:
     """What a user calls the largest entry of flat parameters: "theta[3]", "bias"."""
     params = jax.eval_shape(unravel, jax.ShapeDtypeStruct(flat.shape, dtype))
     return named_entries(params)[0][int(np.argmax(np.abs(flat)))]
