@@ -26,7 +26,9 @@ STAGES = ((2_000, 10), (20_000, 100))  # rows, at least and for each parameter, 
 NEAR = 0.3  # standard deviations from the mode, root mean square over directions, that are near enough
 MOST_PASSES = 5  # of all rows, on the way from the mode of a subsample to the mode
 PROBES = 32  # random vectors from whose products leverages are estimated, to about a quarter of themselves
-TRUST = 0.1  # h²S/2 at h = 1, at most, in the noisiest direction: there S need not be known well
+TRUST = {1: 0.1, 2: 0.04}  # h²S/2 at h = 1, at most, in the noisiest direction, by order: there S need not be known
+# well. What the second order leaves grows with the fourth power of the distance from the anchor, so it is trusted less,
+QUIET_SHARE = 0.125  # unless that takes more than this share of the rows
 LEAST_BATCH = 64
 STEPS = 10_000  # for which order 2 must pay: its Hessian costs a pass over the data for each four parameters
 FALLS = (10.0, 100.0, 1000.0)  # standard deviations beyond the mode, on the line from the start, at which the log
@@ -35,7 +37,7 @@ INDEFINITE = 1e-3  # a curvature over the largest that is none, or a negative on
 
 
 UNKNOWN = Findings(0, 0, 1, 0, 0, 0, 1)
-MOST_BATCH = 2**20
+MOST_BATCH = 2**30  # more than anyone has: there is so much noise that it cannot be told
 
 
 class CannotAnchor(ValueError):
@@ -230,8 +232,8 @@ class _Anchoring:
     def measured(self, candidate: Anchored) -> tuple[noise.Noise, int]:
         """The noise, and the batch size that makes it small."""
         found = noise.measure(candidate, self.unravel, self.data, self.rng)
-        size = found.largest / 2 / TRUST
-        return found, max(LEAST_BATCH, math.ceil(size)) if math.isfinite(size) else MOST_BATCH
+        least, quiet = (min(found.largest / 2 / TRUST[order], MOST_BATCH) for order in (1, candidate.order))
+        return found, math.ceil(max(LEAST_BATCH, least, min(quiet, QUIET_SHARE * self.rows)))
 
     def anchored(self, summit: Summit, order: int, findings: Findings = UNKNOWN) -> Anchored:
         H = summit.here.likelihood_hessian if order == 2 else None
