@@ -91,3 +91,64 @@ def test_a_model_that_is_not_finite_at_the_start_is_refused():
         with pytest.raises(ValueError, match=words):
             isotherm.sample(isotherm.Posterior(likelihood, prior), isotherm.mccadl(0.02), DATA, INIT, batch_size=20,
                             steps=100, progress=False)  # fmt: skip
+
+
+P = RNG.uniform(0.2, 3.0, 200)
+
+
+def test_unequal_probabilities_leave_the_posterior_as_it_is():
+    """Mean and variance of a Gaussian posterior, within five standard errors by its effective draws; the variance
+    within 3 % beside, for the step size. Rows that count once each would move the mean by more than that."""
+    design = np.concatenate([np.ones((200, 1)), DATA["x"]], axis=1)
+    covariance = np.linalg.inv(design.T @ design + np.eye(4))
+    mean = covariance @ (design.T @ DATA["y"])
+    tree = sample(isotherm.mccadl(0.02), batch_size=40, steps=20_000, thin=5, chains=2, probabilities=P)
+    ess = arviz_stats.ess(tree, method="bulk")
+    worst = min(float(ess.offset), float(ess.slope.min()))
+    draws, sd = flat(tree).astype(np.float64), np.sqrt(np.diag(covariance))
+    assert (abs(draws.mean(axis=(0, 1)) - mean) / sd < 5 / np.sqrt(worst)).all()
+    assert (abs(draws.std(axis=(0, 1)) / sd - 1) < 0.03 + 5 / np.sqrt(2 * worst)).all()
+    share = 200 * P / P.sum()
+    biased = np.linalg.solve(design.T @ (share[:, None] * design) + np.eye(4), design.T @ (share * DATA["y"]))
+    assert (abs(biased - mean) / sd).max() > 10 / np.sqrt(worst)
+
+
+def test_equal_probabilities_are_no_other_posterior_and_need_not_add_up_to_one():
+    assert_same_run(sample(probabilities=np.full(200, 3.0)), sample(probabilities=np.full(200, 1 / 200)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"probabilities": P, "replace": False}, "replace must be True where rows have unequal probabilities"),
+        ({"probabilities": P[:-1]}, "there are probabilities for 199 rows, and data has 200; give one for each row"),
+        ({"probabilities": P - P.min()}, r"probabilities must be positive and finite, got 0\.0 for row"),
+    ],
+    ids=["replace", "length", "zero"],
+)
+def test_probabilities_that_are_refused(settings, said):
+    with pytest.raises(ValueError, match=said):
+        sample(**settings)
+
+
+def test_an_anchored_posterior_goes_wherever_a_posterior_goes():
+    """With its own batch size, starts and probabilities; others are refused."""
+    anchored = isotherm.anchor(POSTERIOR, DATA, INIT, progress=False)
+    settings = {"steps": 200, "chains": 2, "progress": False}
+    tree = isotherm.sample(anchored, isotherm.eccadl(), DATA, **settings)
+    assert tree.attrs["batch_size"] == anchored.chosen_batch_size
+    assert set(tree.posterior.data_vars) == {"offset", "slope"}
+    mode = np.asarray(anchored.coordinates.origin)
+    sd = np.linalg.norm(np.asarray(anchored.coordinates.factor), axis=1)
+    assert (abs(flat(tree) - mode) < 8 * sd).all()  # parameters, not positions
+    with pytest.raises(ValueError, match="probabilities must not be given with an anchored posterior"):
+        isotherm.sample(anchored, isotherm.eccadl(), DATA, probabilities=P, **settings)
+    with pytest.raises(ValueError, match=r"there are probabilities for 200 rows, and data has 100; .*anchor the"):
+        isotherm.sample(anchored, isotherm.eccadl(), {k: v[:100] for k, v in DATA.items()}, **settings)
+
+
+def test_what_only_an_anchored_posterior_knows_must_be_given():
+    with pytest.raises(TypeError, match="batch_size must be given, unless the posterior comes from"):
+        sample(batch_size=None)
+    with pytest.raises(TypeError, match="init must be given"):
+        sample(init=None)

@@ -37,7 +37,7 @@ def make_table(probabilities: ArrayLike, dtype: Any = np.float32) -> AliasTable:
     large one. What was lacking and what was in excess up to each row are cumulative sums, so both are a search in them.
     """
     p = np.asarray(probabilities, np.float64)
-    if p.ndim != 1:
+    if p.ndim != 1 or not p.size:
         raise ValueError(f"probabilities must be one number a row, got shape {p.shape}")
     if bad := int((~(np.isfinite(p) & (p > 0))).sum()):
         first = int(np.argmin(np.isfinite(p) & (p > 0)))
@@ -47,15 +47,16 @@ def make_table(probabilities: ArrayLike, dtype: Any = np.float32) -> AliasTable:
         )
     share = p * (p.size / p.sum())
     weights = (1 / share).astype(dtype)
-    small, large = np.flatnonzero(share < 1), np.flatnonzero(share >= 1)
+    full = min(1.0, float(share.max()))  # rounding may leave all a bit below 1
+    small, large = np.flatnonzero(share < full), np.flatnonzero(share >= full)
     lacking, excess = np.cumsum(1 - share[small]), np.cumsum(share[large] - 1)
     aliases, last = np.arange(p.size, dtype=np.int32), large.size - 1
     if small.size:
         before = np.concatenate([[0.0], lacking[:-1]])
         aliases[small] = large[np.minimum(np.searchsorted(excess, before, side="right"), last)]
         spent = np.searchsorted(lacking, excess, side="right")  # the small row that uses up a large one
-        given = np.flatnonzero(spent < small.size)
-        given = given[given < last]
+        given = np.flatnonzero(spent[:last] < small.size)
+        given = given[before[spent[given]] < excess[given]]  # else the row before had used it up, and no more
         share[large] = 1
         share[large[given]] = 1 + excess[given] - lacking[spent[given]]
         aliases[large[given]] = large[given + 1]

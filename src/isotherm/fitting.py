@@ -144,6 +144,8 @@ def too_hot(anchored: Anchored, data: Batch, settings: Json) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         tree = run_to_end(run, Plan(PILOT, PILOT // 2, 1), None, progress=False)
+    if tree.attrs["interrupted"]:
+        raise KeyboardInterrupt
     friction = float(tree["sample_stats"]["friction"].mean())
     if (first_bad_steps(tree) >= 0).any():
         return "chains on the anchored posterior diverge: it is wider than its Taylor polynomials are good for"

@@ -24,6 +24,25 @@ def test_the_force_on_the_rows_that_were_drawn(make, posterior, replace):
     assert (jax.random.key_data(next_key) == jax.random.key_data(expected_key)).all()
 
 
+def test_the_force_on_rows_that_were_drawn_with_other_probabilities(make, posterior):
+    p = np.linspace(1, 3, 200)
+    run = make(probabilities=p)
+    key = jax.random.key(3)
+    noisy, _ = run.evaluation.noisy(key, POSITION, run.data)
+    batch, weights = run.batches.take_weighted(jax.random.split(key)[0], run.data, run.evaluation.table)
+    expected = posterior.noisy(
+        POSITION, batch, population=200, unravel=lambda p: {"offset": p[0], "slope": p[1:]}, weights=weights
+    )
+    np.testing.assert_array_equal(noisy.force, expected.force)
+    np.testing.assert_array_equal(noisy.covariance.dense(), expected.covariance.dense())
+    larger = noisy.fresh(jax.random.key(4), POSITION, 10_000)  # weighted too, and not all rows once each
+    assert larger.share == 20 / 10_000
+    difference = np.asarray(larger.force) - np.asarray(make(batch_size=200, replace=False).evaluation.noisy(
+        key, POSITION, run.data)[0].force)  # fmt: skip
+    sd = np.sqrt(larger.share * np.diag(larger.covariance.dense()))
+    assert (abs(difference) < 5 * sd).all()
+
+
 def test_all_rows_give_the_gradient_itself(make, data):
     """Of −½ Σ (y − x·slope − offset)² − ½|θ|², in double precision; the force adds 200 rows in single."""
     run = make(batch_size=200, replace=False)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 
+import arviz_stats
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from threadpoolctl import threadpool_info
 
 import isotherm
 from isotherm.run import chains, execute
+from isotherm.run.goal import Goal
 from isotherm.run.plan import Plan
+from isotherm.sampling import run_to_end
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-3, 10.0])
@@ -139,6 +142,56 @@ def test_lapack_has_one_thread_during_a_run(monkeypatch, sample):
     assert seen[0]
     assert set(seen[0]) == {1}
     assert threads()[: len(before)] == before
+
+
+SHORT = Plan(100, 20, 1)
+
+
+def to_goal(run, goal, plan=SHORT):
+    return run_to_end(run, plan, None, progress=False, goal=goal)
+
+
+def test_a_goal_makes_the_plan_longer(make, assert_same_run):
+    """Until there are enough draws; and they are those of a run that was planned so long from the first."""
+    run = make(isotherm.mccadl(0.02), chains=2)
+    tree = to_goal(run, Goal(60.0, 100_000))
+    steps = tree.attrs["steps"]
+    assert 100 < steps < 100_000
+    assert tree.attrs["steps_done"] == steps
+    assert tree.attrs["interrupted"] == 0
+    assert tree.posterior.sizes["draw"] == steps - 20
+    np.testing.assert_array_equal(tree.posterior.draw, np.arange(steps - 20))
+    for group in (arviz_stats.ess(tree, method="bulk"), arviz_stats.ess(tree, method="tail", prob=(0.05, 0.95))):
+        assert min(float(group.offset), float(group.slope.min())) >= 60
+    assert_same_run(tree, run_to_end(run, Plan(steps, 20, 1), None, progress=False))
+
+
+def test_a_goal_that_is_met_at_once_adds_nothing(make):
+    tree = to_goal(make(isotherm.mccadl(0.02)), Goal(1e-3, 100_000), Plan(2000, 500, 1))
+    met = float(arviz_stats.rhat(tree).slope.max()) <= 1.01 and float(arviz_stats.rhat(tree).offset) <= 1.01
+    assert (tree.attrs["steps"] == 2000) == met
+
+
+def test_a_goal_ends_at_its_most_steps(make):
+    tree = to_goal(make(isotherm.mccadl(0.02)), Goal(1e9, 350))
+    assert tree.attrs["steps"] == tree.attrs["steps_done"] == 350
+
+
+def test_seconds_end_a_run_early(make, monkeypatch):
+    """With the draws that there are, in a plan that ends there, so that it is not called interrupted."""
+    monkeypatch.setattr(execute, "CHUNK_SECONDS", 1e-3)
+    tree = to_goal(make(isotherm.mccadl(0.02)), Goal(1e9, 10**9, seconds=0.5), Plan(10**8, 20, 1))
+    steps = tree.attrs["steps"]
+    assert 20 < steps < 10**8
+    assert (tree.attrs["steps_done"], tree.attrs["interrupted"]) == (steps, 0)
+    assert tree.posterior.sizes["draw"] == steps - 20
+    assert np.isfinite(tree.posterior_mean.slope).all()
+
+
+def test_seconds_do_not_end_a_run_before_its_first_draw(make):
+    tree = to_goal(make(isotherm.mccadl(0.02)), Goal(1e9, 10**9, seconds=1e-9), Plan(10**6, 50, 1))
+    assert tree.posterior.sizes["draw"] > 0
+    assert tree.attrs["steps"] < 10**6
 
 
 PROGRAM = """

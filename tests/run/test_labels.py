@@ -56,3 +56,14 @@ def test_draws_are_numbered_and_those_from_a_bad_step_on_are_marked(make):
 def test_a_name_is_an_attribute_if_there_is_one(make):
     assert Labels(make(name="mine"), Plan(300, 60, 7)).attributes["name"] == "mine"
     assert "name" not in Labels(make(), Plan(300, 60, 7)).attributes
+
+
+def test_notes_are_attributes_and_a_plan_may_change(make):
+    labels = Labels(make(notes={"fit_method": "anchored eccadl"}), Plan(300, 60, 7))
+    assert labels.attributes["fit_method"] == "anchored eccadl"
+    labels.replan(Plan(500, 60, 7))
+    assert (labels.plan.steps, labels.attributes["steps"]) == (500, 500)
+
+
+def test_names_are_in_the_order_of_flat_positions(make):
+    assert Labels(make(), Plan(300, 60, 7)).names() == ["offset", "slope"]

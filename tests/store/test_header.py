@@ -10,6 +10,7 @@ import pytest
 
 import isotherm
 from isotherm.batches import Batches
+from isotherm.run.goal import Goal
 from isotherm.run.plan import Plan
 from isotherm.run.problem import make_run
 from isotherm.store import header, identity
@@ -89,6 +90,49 @@ def test_a_size_of_zero_is_refused(part, entry):
     (content if part is None else content[part])[entry] = 0
     with pytest.raises(ValueError, match="a size in it is zero"):
         Header.from_json(content)
+
+
+GOAL = {"ess": 400.0, "most_steps": 1000, "seconds": None}
+
+
+def test_what_older_files_do_not_have():
+    """No constants, notes or goal: the run has none."""
+    content = {name: value for name, value in HEADER.to_json().items() if name not in header.OPTIONAL}
+    assert repr(Header.from_json(content)) == repr(HEADER)
+    assert HEADER.until is None
+
+
+def test_a_goal_is_read_as_it_was_written():
+    with_goal = dataclasses.replace(HEADER, goal=GOAL, constants="2" * 64, notes={"fit_method": "plain eccadl"})
+    again = as_read(with_goal)
+    assert repr(again) == repr(with_goal)
+    assert again.until == Goal(400.0, 1000, None)
+
+
+def test_a_goal_whose_time_was_up_has_as_much_again():
+    """After 1.5 seconds."""
+    until = [dataclasses.replace(HEADER, goal=GOAL | {"seconds": seconds}).until.seconds for seconds in (1.0, 2.0)]
+    assert until == [2.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"goal": GOAL | {"ess": "400"}},
+        {"goal": GOAL | {"most_steps": None}},
+        {"goal": GOAL | {"seconds": "1"}},
+        {"goal": GOAL | {"more": 1}},
+        {"goal": {"ess": 400.0}},
+        {"goal": []},
+        {"notes": "none"},
+        {"constants": 1},
+    ],
+    ids=str,
+)
+def test_an_optional_entry_of_another_form_is_refused(wrong):
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"header.{name} is "):
+        Header.from_json(HEADER.to_json() | wrong)
 
 
 def test_a_new_header_says_what_the_run_is(posterior, data, init, monkeypatch):

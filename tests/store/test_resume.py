@@ -142,3 +142,76 @@ def test_another_version_is_told(tmp_path, run, resume, monkeypatch):
     monkeypatch.setattr(identity, "versions", lambda: now | {"jax": "99.0"})
     with pytest.warns(RuntimeWarning, match=r"made with jax .* → 99\.0; draws from here on"):
         resume(tmp_path / "run.zarr")
+
+
+@pytest.fixture(scope="module")
+def anchored(posterior, data, init):
+    return isotherm.anchor(posterior, data, init, progress=False)
+
+
+@pytest.fixture
+def run_anchored(run, anchored):
+    """The run on the anchored posterior, from its own starts and with its own batch size."""
+
+    def sampled(store=None, **changed):
+        settings = {"posterior": anchored, "init": None, "batch_size": None, "steps": 90} | changed
+        return run(store, isotherm.eccadl(), **settings)
+
+    return sampled
+
+
+@pytest.mark.parametrize("given", ["plain", "anchored"])
+def test_an_anchored_run_goes_on_with_the_plain_posterior(
+    tmp_path, run_anchored, anchored, resume, posterior, assert_same, interrupt, monkeypatch, given
+):
+    """Or with the anchored one, which is not used for more than its model."""
+    interrupt(30)
+    part = run_anchored(tmp_path / "run.zarr")
+    assert part.attrs["steps_done"] < 90
+    monkeypatch.undo()
+    resumed = resume(tmp_path / "run.zarr", posterior if given == "plain" else anchored)
+    assert resumed.attrs["steps_done"] == 90
+    assert_same(resumed, run_anchored())
+
+
+def test_an_anchored_run_is_extended(tmp_path, run_anchored, resume, assert_same):
+    run_anchored(tmp_path / "run.zarr", steps=60, burn_in=0.0)
+    assert_same(resume(tmp_path / "run.zarr", steps=30), run_anchored(burn_in=0.0))
+
+
+def test_probabilities_need_not_be_given_again(tmp_path, run, resume, assert_same, interrupt, monkeypatch):
+    p = np.linspace(0.5, 3.0, 40)
+    interrupt(20)
+    run(tmp_path / "run.zarr", probabilities=p)
+    monkeypatch.undo()
+    whole = run(probabilities=p)
+    assert_same(resume(tmp_path / "run.zarr"), whole)
+    assert (whole["posterior"]["w"].values != run()["posterior"]["w"].values).any()
+
+
+def test_an_anchor_that_is_gone_or_another_is_refused(tmp_path, run_anchored, resume, data, posterior, init):
+    store = tmp_path / "run.zarr"
+    run_anchored(store)
+    kept = (store / ".isotherm" / "constants").read_bytes()
+    (store / ".isotherm" / "constants").write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
+    with pytest.raises(isotherm.StoreError, match="constants is damaged or not a checkpoint: its checksum is wrong"):
+        resume(store)
+    (store / ".isotherm" / "constants").unlink()
+    with pytest.raises(isotherm.StoreError, match="constants is missing"):
+        resume(store)
+    other = isotherm.anchor(posterior, data, init, seed=9, progress=False)
+    run_anchored(tmp_path / "other.zarr", posterior=other)
+    (store / ".isotherm" / "constants").write_bytes((tmp_path / "other.zarr/.isotherm/constants").read_bytes())
+    with pytest.raises(isotherm.StoreError, match="it is not the file that the run was begun with"):
+        resume(store)
+
+
+def test_an_anchored_run_is_for_its_data_and_its_model(tmp_path, run_anchored, resume, data, posterior):
+    run_anchored(tmp_path / "run.zarr")
+    with pytest.raises(ValueError, match=r"different data: data\['y'\] has other contents"):
+        resume(tmp_path / "run.zarr", data=data | {"y": data["y"] + 1})
+    with pytest.raises(ValueError, match="there are probabilities for 40 rows, and data has 39"):
+        resume(tmp_path / "run.zarr", data={name: column[:-1] for name, column in data.items()})
+    other = isotherm.Posterior(lambda p, e: 2 * posterior.log_likelihood(p, e), posterior.log_prior)
+    with pytest.raises(ValueError, match=r"another posterior: log_likelihood is .* at a test point, was"):
+        resume(tmp_path / "run.zarr", other)

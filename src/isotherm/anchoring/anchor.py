@@ -19,7 +19,7 @@ from isotherm.posterior import Posterior, Unravel
 from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
 from isotherm.run.problem import MOST_SEED, flattening, starting_points
-from isotherm.types import Batch, Params
+from isotherm.types import Batch, Params, Vector
 
 MOST_PARAMETERS = 1024  # for which d×d matrices are decomposed, and eccadl's covariance is dense
 STAGES = ((2_000, 10), (20_000, 100))  # rows, at least and for each parameter, on which the mode is looked for first
@@ -82,6 +82,7 @@ def anchor(
         raise CannotAnchor(
             f"the model has {start.size:,} parameters, and anchoring needs d×d matrices, for up to {MOST_PARAMETERS:,}"
         )
+    _check_second_derivatives(plain, unravel, start, data)
     rows = len(jax.tree.leaves(data)[0])
     with Passes(rows, progress) as passes:
         try:
@@ -108,6 +109,27 @@ def _checked(
     checks.check_derivatives(evaluation, start, data)
     checks.check_starts(evaluation, start[None], data)
     return plain, unravel, start, data
+
+
+def _check_second_derivatives(posterior: Posterior, unravel: Unravel, start: np.ndarray, data: Batch) -> None:
+    """Refuse a model that JAX cannot differentiate forward, and then backward."""
+
+    def products(flat: Vector, data: Batch) -> tuple[Vector, Vector]:
+        row = jax.tree.map(lambda column: column[0], data)
+        densities = (
+            (lambda flat: posterior.log_likelihood(unravel(flat), row)),
+            (lambda flat: posterior.log_prior(unravel(flat))),
+        )
+        first, second = (jax.jvp(jax.grad(density), (flat,), (flat,))[1] for density in densities)
+        return first, second
+
+    try:
+        jax.eval_shape(products, start, data)
+    except Exception as error:
+        raise CannotAnchor(
+            "log_likelihood or log_prior cannot be differentiated twice, forward and backward, which anchoring needs: "
+            "with a jax.custom_vjp derivatives go backward only, with a jax.custom_jvp both ways"
+        ) from error
 
 
 class _Anchoring:

@@ -26,7 +26,7 @@ class Goal(NamedTuple):
     def extended(self, plan: Plan, draws: np.ndarray) -> Plan | None:
         """A longer plan, if these draws, by (chain, draw, parameter), are not enough and there may be more."""
         most = min(self.most_steps, MOST_STEPS)
-        found = convergence(draws)
+        found = convergence(draws[np.isfinite(draws).all(axis=(1, 2))])  # without chains that diverged
         if plan.steps >= most or self.is_met(found):
             return None
         missing = self.ess / max(float(np.nanmin(found.least_ess, initial=self.ess)), 1)

@@ -43,7 +43,13 @@ class Header:
 
     @property
     def until(self) -> Goal | None:
-        return Goal(**self.goal) if self.goal else None
+        """The goal, if there is one; with as many seconds again, if its time was up."""
+        if not self.goal:
+            return None
+        goal = Goal(**self.goal)
+        if goal.seconds is None or not goal.is_over(self.seconds):
+            return goal
+        return goal._replace(seconds=self.seconds + goal.seconds)
 
     def continued(self, more: int) -> "Header":
         """The same run with so many more steps, by the versions that are installed now."""

@@ -1,0 +1,72 @@
+"""Effective sample sizes and R-hat: ArviZ's own numbers, and right on draws whose autocorrelation is known."""
+
+import arviz_stats
+import numpy as np
+import pytest
+import xarray
+
+from isotherm.diagnostics.convergence import Convergence, convergence
+
+RNG = np.random.default_rng(0)
+
+
+def autoregressive(phi, chains, draws):
+    """x_t = φ x_{t−1} + √(1 − φ²) ε, from its stationary law N(0, 1): effective sample size n (1 − φ)/(1 + φ)."""
+    x = np.empty((chains, draws))
+    x[:, 0] = RNG.standard_normal(chains)
+    for t in range(1, draws):
+        x[:, t] = phi * x[:, t - 1] + np.sqrt(1 - phi**2) * RNG.standard_normal(chains)
+    return x
+
+
+DRAWS = np.stack([autoregressive(0.5, 4, 500), autoregressive(0.9, 4, 500) ** 3, RNG.standard_normal((4, 500))], axis=2)
+
+
+def test_these_are_arvizs_numbers():
+    found = convergence(DRAWS)
+    tree = xarray.DataTree.from_dict({"posterior": xarray.Dataset({"x": (("chain", "draw", "k"), DRAWS)})})
+    np.testing.assert_allclose(found.ess_bulk, arviz_stats.ess(tree, method="bulk").x, rtol=1e-12)
+    np.testing.assert_allclose(found.ess_tail, arviz_stats.ess(tree, method="tail", prob=(0.05, 0.95)).x, rtol=1e-12)
+    np.testing.assert_allclose(found.r_hat, arviz_stats.rhat(tree).x, rtol=1e-12)
+    np.testing.assert_array_equal(found.least_ess, np.minimum(found.ess_bulk, found.ess_tail))
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.5, 0.9])
+def test_effective_draws_where_they_are_known(phi):
+    """4 × 10,000 draws know their autocorrelation time to some percent: 15 % is three or more of its errors."""
+    (found,) = convergence(autoregressive(phi, 4, 10_000)[..., None]).ess_bulk
+    assert found == pytest.approx(40_000 * (1 - phi) / (1 + phi), rel=0.15)
+
+
+def test_chains_that_disagree_are_seen():
+    """Two of four half a standard deviation apart: R-hat = √(1 + Var of the means) or so, and few effective draws."""
+    draws = RNG.standard_normal((4, 1000, 1))
+    assert convergence(draws).r_hat[0] < 1.01
+    draws[2:] += 0.5
+    found = convergence(draws)
+    assert found.r_hat[0] == pytest.approx(np.sqrt(1 + 0.25 * 1 / 3), abs=0.02)
+    assert found.least_ess[0] < 100
+
+
+def test_a_parameter_that_never_moves_has_no_number_to_fail_on():
+    """And nothing is warned of. ArviZ gives all draws for it."""
+    found = convergence(np.concatenate([np.ones((4, 100, 1)), RNG.standard_normal((4, 100, 1))], axis=2))
+    assert not found.least_ess[0] < 400
+    assert np.isfinite(found.least_ess[1])
+
+
+def test_float32_draws_are_looked_at_in_float64():
+    """A mean of 1e4 with a spread of 1 leaves 1e-3 of it in float32, and squares of it nothing."""
+    draws = (1e4 + RNG.standard_normal((4, 500, 1))).astype(np.float32)
+    np.testing.assert_array_equal(convergence(draws).r_hat, convergence(draws.astype(np.float64)).r_hat)
+
+
+def test_refused():
+    with pytest.raises(ValueError, match=r"draws must have the axes chain, draw and parameter, got shape \(4, 100\)"):
+        convergence(np.zeros((4, 100)))
+
+
+def test_least_is_of_bulk_and_tail():
+    np.testing.assert_array_equal(
+        Convergence(np.array([1.0, 9.0]), np.array([5.0, 2.0]), np.ones(2)).least_ess, [1.0, 2.0]
+    )

@@ -1,0 +1,96 @@
+"""When a run is good enough, and how much longer it goes on if it is not."""
+
+import numpy as np
+import pytest
+
+from isotherm.diagnostics.convergence import Convergence
+from isotherm.run import goal as module
+from isotherm.run.goal import Goal, watched
+from isotherm.run.plan import MOST_STEPS, Plan
+
+PLAN = Plan(steps=500, burn_in=100, thin=2)  # 200 draws
+RNG = np.random.default_rng(0)
+NAN = float("nan")
+
+
+def found(bulk, tail=None, r_hat=1.0):
+    bulk = np.atleast_1d(np.asarray(bulk, float))
+    tail = bulk if tail is None else np.atleast_1d(np.asarray(tail, float))
+    return Convergence(bulk, tail, np.broadcast_to(np.asarray(r_hat, float), bulk.shape))
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """A function that makes draws say what is given."""
+    return lambda said: monkeypatch.setattr(module, "convergence", lambda draws: said)
+
+
+@pytest.mark.parametrize(
+    ("said", "met"),
+    [
+        (found([400, 500]), True),
+        (found([399, 500]), False),
+        (found([500, 500], [500, 399]), False),
+        (found([500], r_hat=1.011), False),
+        (found([500, NAN], r_hat=[1.0, NAN]), True),
+        (found([NAN], r_hat=NAN), True),
+    ],
+    ids=["enough", "bulk", "tail", "R-hat", "one never moves", "none moves"],
+)
+def test_met(said, met, looks):
+    assert Goal(400, 10**6).is_met(said) == met
+    looks(said)
+    assert (Goal(400, 10**6).extended(PLAN, np.zeros((1, 1, 1))) is None) == met
+
+
+def test_a_plan_grows_by_what_is_missing(looks):
+    """400 draws of which 200 are there: twice as many, and a tenth more, so 240 more draws of two steps."""
+    looks(found([200, 300]))
+    assert Goal(400, 10**6).extended(PLAN, np.zeros((1, 1, 1))) == PLAN._replace(steps=500 + 240 * 2)
+
+
+@pytest.mark.parametrize(
+    ("said", "growth"), [(found([399]), 1.25), (found([10]), 4), (found([500], r_hat=1.05), 1.375)]
+)
+def test_it_grows_neither_little_nor_much(looks, said, growth):
+    """By a quarter at least, to four times at most; by 1.1 · 1.25 where R-hat alone is missing."""
+    looks(said)
+    assert Goal(400, 10**6).extended(PLAN, np.zeros((1, 1, 1))).draws == 200 * growth
+
+
+def test_it_grows_to_the_most_steps_and_no_further(looks):
+    looks(found([10]))
+    assert Goal(400, 600).extended(PLAN, np.zeros((1, 1, 1))).steps == 600
+    assert Goal(400, 500).extended(PLAN, np.zeros((1, 1, 1))) is None
+    assert Goal(400, 10**12).extended(PLAN._replace(steps=MOST_STEPS - 5), np.zeros((1, 1, 1))).steps == MOST_STEPS
+
+
+def test_real_draws():
+    """800 independent draws are worth 800, give or take 100; in four chains of 200."""
+    draws = RNG.standard_normal((4, 200, 2))
+    assert Goal(400, 10**6).extended(PLAN, draws) is None
+    longer = Goal(4000, 10**6).extended(PLAN, draws)
+    assert longer.draws == 200 * 4
+
+
+def test_a_chain_that_diverged_is_not_asked():
+    """The others go on until they have enough; their draws are worth 600, give or take 100."""
+    draws = RNG.standard_normal((4, 200, 2))
+    draws[1, 50:] = np.nan
+    assert Goal(400, 10**6).extended(PLAN, draws) is None
+    assert Goal(4000, 10**6).extended(PLAN, draws).draws == 200 * 4
+
+
+def test_time():
+    assert not Goal(400, 10).is_over(1e9)
+    assert not Goal(400, 10, 2.0).is_over(1.9)
+    assert Goal(400, 10, 2.0).is_over(2.0)
+
+
+def test_all_parameters_are_watched_unless_there_are_thousands():
+    np.testing.assert_array_equal(watched(4096), np.arange(4096))
+    some = watched(100_000)
+    assert len(np.unique(some)) == 1024
+    assert (np.diff(some) > 0).all()
+    assert some.max() > 90_000
+    np.testing.assert_array_equal(some, watched(100_000))
