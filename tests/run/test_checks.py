@@ -10,12 +10,13 @@ import pytest
 
 import isotherm
 from isotherm.run.checks import check_data
-from isotherm.run.problem import is_function
+from isotherm.run.problem import is_function, make_run
 
 X = np.linspace(0, 1, 12, dtype=np.float32).reshape(6, 2)
 Y = np.ones(6, np.float32)
 DATA = {"x": X, "y": Y}
 ZEROS = np.zeros(2, np.float32)
+RUN = {"batch_size": 3, "replace": True, "chains": 1, "seed": 0, "name": None}
 
 
 def log_likelihood(theta, example):
@@ -231,6 +232,27 @@ def test_arrays_that_are_none():
         TypeError, match=r"init\['key'\] must be an array of numbers, got a random key; keep keys apart"
     ):
         sample(init={"w": ZEROS, "key": jax.random.key(0)})
+
+
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="here a long double is a double")
+def test_long_doubles_which_jax_does_not_have():
+    with pytest.raises(TypeError, match=r"data\['y'\] must have at most 64 bits, got dtype float128; convert it:"):
+        sample(data={"x": X, "y": Y.astype(np.longdouble)})
+    with pytest.raises(TypeError, match=r"init must have at most 64 bits, got dtype float128"):
+        sample(init=ZEROS.astype(np.longdouble))
+    with pytest.raises(TypeError, match=r"init\['w'\] must have at most 64 bits, got dtype float128"):
+        sample(init={"w": np.longdouble(0)})
+
+
+def test_the_other_byte_order_is_turned_into_this_machines():
+    """FITS files and old Fortran programs have it."""
+    swapped = {name: column.astype(column.dtype.newbyteorder()) for name, column in DATA.items()}
+    run = make_run(POSTERIOR, isotherm.sgld(0.1), swapped, ZEROS.astype(">f4"), **RUN)
+    jax.tree.map(np.testing.assert_array_equal, run.data, DATA)
+    assert run.starts.dtype == np.float32
+    table = pd.DataFrame({"x": Y.astype(">f4")})
+    run = make_run(isotherm.Posterior(lambda t, x: t @ x, log_prior), isotherm.sgld(0.1), table, ZEROS[:1], **RUN)
+    np.testing.assert_array_equal(run.data, Y[:, None])
 
 
 def test_a_function_that_cannot_be_hashed():

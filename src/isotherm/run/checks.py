@@ -32,7 +32,9 @@ def _as_array(name: str, leaf: Any) -> Any:
         raise TypeError(f"{name} must be a plain array, got a masked one; fill what is masked, or leave such rows out")
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         raise TypeError(f"{name} must be an array of numbers, got a random key; keep keys apart")
-    if isinstance(leaf, np.ndarray | jax.Array | bool | int | float | complex | np.generic):
+    if isinstance(leaf, np.ndarray | np.generic):
+        return _for_jax(name, leaf)
+    if isinstance(leaf, jax.Array | bool | int | float | complex):
         return leaf
     for column in getattr(leaf, "columns", ()):  # a pandas or polars table
         if (has := np.asarray(leaf[column]).dtype).kind not in "biuf":
@@ -47,7 +49,14 @@ def _as_array(name: str, leaf: Any) -> Any:
             function = getattr(leaf, "__name__", type(leaf).__name__)
             got = f"the function {function}; keep functions apart (equinox.partition does that for a module)"
         raise TypeError(f"{name} must be an array of numbers, got {got}")
-    return array
+    return _for_jax(name, array)
+
+
+def _for_jax(name: str, array: np.ndarray | np.generic) -> np.ndarray | np.generic:
+    """`array` in this machine's byte order, the only one that JAX knows; refused where its numbers are too long."""
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        raise TypeError(f"{name} must have at most 64 bits, got dtype {array.dtype}; convert it: .astype(np.float64)")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def check_data(data: Batch) -> int:
