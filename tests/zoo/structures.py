@@ -205,12 +205,12 @@ def params_float64_numpy():
 
 @model
 def params_float16():
-    return Case(Posterior(linear, normal_prior), regression(), jnp.zeros(4, jnp.float16))
+    return Case(Posterior(linear, normal_prior), regression(), jnp.zeros(4, jnp.float16), refused_by=("eccadl",))
 
 
 @model
 def params_bfloat16():
-    return Case(Posterior(linear, normal_prior), regression(), jnp.zeros(4, jnp.bfloat16))
+    return Case(Posterior(linear, normal_prior), regression(), jnp.zeros(4, jnp.bfloat16), refused_by=("eccadl",))
 
 
 @model

@@ -148,13 +148,23 @@ def lanczos(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> t
     return norm * (exponential @ space.basis), space.residual * t * jnp.abs(average[space.size - 1])
 
 
+def _check_bits(expm: str, v: Vector) -> None:
+    """LAPACK, which finds the eigenvalues, has no 16 bits."""
+    if jnp.finfo(v.dtype).bits < 32:
+        raise TypeError(
+            f"expm must be 'lanczos' where init has 16 bits, got {expm!r} and dtype {v.dtype}; or make it float32"
+        )
+
+
 def dense(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
+    _check_bits("dense", v)
     values, vectors = jnp.linalg.eigh(covariance.dense())
     decay = jnp.exp(-t * jnp.maximum(values, 0))
     return vectors @ (decay * (vectors.T @ v)), jnp.zeros((), v.dtype)
 
 
 def taylor(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
+    _check_bits("taylor", v)
     shift = covariance.trace() / v.size
     # For symmetric matrices every α_p of Al-Mohy & Higham is the 2-norm. In practice the extreme Ritz values, moved
     # out by the residual, bound the spectrum (Zhou & Li 2011).
