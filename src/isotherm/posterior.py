@@ -177,7 +177,7 @@ class Posterior:
             if "custom_lin" in str(jax.make_jaxpr(tangents)(v)):  # what JAX makes of one, and then cannot compile
                 raise TypeError(
                     "log_likelihood has a jax.custom_vjp, through which derivatives go backward only, and this sampler "
-                    "needs them forward too; use jax.custom_jvp, or a sampler without, such as isotherm.eccadl"
+                    'needs them forward too; use jax.custom_jvp, or isotherm.eccadl(covariance="dense")'
                 )
             return tangents(v)
 
@@ -205,7 +205,7 @@ class Posterior:
 
             for product in (forward_over_reverse, reverse_over_reverse):
                 with contextlib.suppress(Exception):  # whatever a model's own derivative rules raise
-                    jax.eval_shape(product, position)
+                    jax.eval_shape(jax.vmap(product), position[None])  # batched, as they will be used
                     return Curvature(product)
             return None
 
