@@ -224,6 +224,22 @@ def test_an_integer_that_jax_would_differentiate_by():
         sample(posterior=posterior, data=data)
 
 
+def test_a_loop_that_changes_its_dtype():
+    """JAX says which in its second line. With x64 it is what float32 data and float64 parameters make of many loops."""
+
+    def looped(theta, example):
+        return jax.lax.fori_loop(0, 3, lambda _, z: z * theta[0], jnp.float16(1))
+
+    words = r"log_likelihood does not fit.* equal types, but they differ: The input carry .* has type float16"
+    with jax.numpy_dtype_promotion("standard"), pytest.raises(ValueError, match=words):
+        sample(posterior=isotherm.Posterior(looped, log_prior))
+
+
+def test_a_whole_number_as_log_prior():
+    with pytest.raises(TypeError, match=r"log_prior must return a floating number, got dtype int32; write 0\.0 rather"):
+        sample(posterior=isotherm.Posterior(log_likelihood, lambda theta: 0))
+
+
 def test_arrays_that_are_none():
     masked = np.ma.masked_array(Y, mask=[0, 1, 0, 0, 0, 0])
     with pytest.raises(TypeError, match=r"data\['y'\] must be a plain array, got a masked one; fill what is masked"):

@@ -181,7 +181,9 @@ def check_model(posterior: Posterior, params: Params, data: Batch) -> None:
         if len(leaves) != 1 or getattr(leaves[0], "shape", None) != ():
             raise ValueError(f"{name} must return a scalar{each}, got {_shapes(value)}; sum over what is left")
         if not jnp.issubdtype(leaves[0].dtype, jnp.floating):
-            raise TypeError(f"{name} must return a floating number, got dtype {leaves[0].dtype}")
+            raise TypeError(
+                f"{name} must return a floating number, got dtype {leaves[0].dtype}; write 0.0 rather than 0"
+            )
 
 
 def check_derivatives(evaluation: Evaluation, position: Any, data: Batch) -> None:
@@ -241,8 +243,10 @@ def named(root: str, tree: Any) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _reason(error: Exception) -> str:
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+    """Its type and first line, and the next where that only leads up to it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    words = lines[:2] if lines and lines[0].endswith(":") else lines[:1]
+    return f"{type(error).__name__}: {' '.join(words)}" if words else type(error).__name__
 
 
 def _shapes(tree: Any) -> str:
