@@ -29,6 +29,10 @@ FRACTION, MOST = 0.1, 8
 # The largest number of scaled Taylor stages; beyond it (‖tS‖ of about 1e4) the answer is NaN rather than a hang.
 STAGES = 1000
 
+# Products with S that Taylor's stages are chosen from. Fewer are cheaper, but leave a larger residual, which counts as
+# norm of S: there are then more stages than needed.
+RITZ = 16
+
 
 class Krylov(NamedTuple):
     """An orthonormal basis of span(v, Sv, S²v, …) and the tridiagonal T that S is on it, while it grows.
@@ -55,8 +59,8 @@ class Krylov(NamedTuple):
     def grown(self, matvec: Matvec) -> "Krylov":
         """One step of Lanczos, one product with S.
 
-        The three-term recurrence leaves of the new vector, along all earlier ones, what rounding put there; one pass of
-        Gram–Schmidt then takes that out, however short the new vector is.
+        After the three-term recurrence the new vector is orthogonal to all earlier ones, but for rounding; one pass of
+        Gram–Schmidt removes that too, however short the new vector is.
         """
         j, basis, eps = self.size, self.basis, jnp.finfo(self.basis.dtype).eps
         q, last = row(basis, j), row(basis, jnp.maximum(j - 1, 0))
@@ -168,7 +172,7 @@ def taylor(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tu
     shift = covariance.trace() / v.size
     # For symmetric matrices every α_p of Al-Mohy & Higham is the 2-norm. In practice the extreme Ritz values, moved
     # out by the residual, bound the spectrum (Zhou & Li 2011).
-    space = krylov(covariance.matvec, v, 16)[1]
+    space = krylov(covariance.matvec, v, RITZ)[1]
     beside = space.betas[1:]
     ritz = jnp.linalg.eigvalsh(jnp.diag(space.alphas) + jnp.diag(beside, 1) + jnp.diag(beside, -1))
     top, bottom = ritz[-1] + space.residual, jnp.maximum(ritz[0] - space.residual, 0)
