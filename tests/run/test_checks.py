@@ -235,9 +235,30 @@ def test_a_loop_that_changes_its_dtype():
         sample(posterior=isotherm.Posterior(looped, log_prior))
 
 
-def test_a_whole_number_as_log_prior():
-    with pytest.raises(TypeError, match=r"log_prior must return a floating number, got dtype int32; write 0\.0 rather"):
-        sample(posterior=isotherm.Posterior(log_likelihood, lambda theta: 0))
+PRIORS = {
+    "whole number": (lambda theta: 0, r"must return a floating number, got dtype int32; write 0\.0 rather than 0"),
+    "complex number": (lambda theta: 1j, r"must return a floating number, got dtype complex64; take its real part"),
+    "nothing": (lambda theta: None, r"must return a scalar, got nothing; is there a return missing\?"),
+    "vector": (lambda theta: theta, r"must return a scalar, got an array of shape \(2,\); sum over what is left"),
+}
+
+
+@pytest.mark.parametrize(("log_prior", "words"), PRIORS.values(), ids=PRIORS.keys())
+def test_log_priors_that_return_no_floating_scalar(log_prior, words):
+    with pytest.raises((TypeError, ValueError), match=f"log_prior {words}$"):
+        sample(posterior=isotherm.Posterior(log_likelihood, log_prior))
+
+
+def test_a_number_among_the_columns():
+    words = r"data\['sigma'\] must have one row an example, got the scalar 0\.5; keep it in log_likelihood$"
+    with pytest.raises(ValueError, match=words):
+        sample(data=DATA | {"sigma": 0.5})
+
+
+def test_a_column_of_categories():
+    words = r"data\['kind'\] must be an array of numbers, got a Series; encode it as numbers first"
+    with pytest.raises(TypeError, match=words):
+        sample(data=DATA | {"kind": pd.Series(["a", "b"] * 3, dtype="category")})
 
 
 def test_arrays_that_are_none():

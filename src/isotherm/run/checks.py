@@ -44,7 +44,7 @@ def _as_array(name: str, leaf: Any) -> Any:
     except Exception as error:
         raise TypeError(f"{name} must be an array, got {type(leaf).__name__}, of which NumPy says: {error}") from error
     if array.dtype == object:
-        got = f"a {type(leaf).__name__}"
+        got = f"a {type(leaf).__name__}" + ("; encode it as numbers first" if hasattr(leaf, "dtype") else "")
         if callable(leaf):
             function = getattr(leaf, "__name__", type(leaf).__name__)
             got = f"the function {function}; keep functions apart (equinox.partition does that for a module)"
@@ -69,8 +69,9 @@ def check_data(data: Batch) -> int:
         if array.dtype.kind not in "biuf" and array.dtype != jnp.bfloat16:
             raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}; encode it as numbers first")
         if array.ndim == 0:
-            hint = "; make the list an array: np.asarray(…)" if name.endswith("]") else ""
-            raise ValueError(f"{name} must have one row an example, got the scalar {array}{hint}")
+            in_a_list = name.endswith("]") and not name.endswith("']")
+            hint = "make the list an array: np.asarray(…)" if in_a_list else "keep it in log_likelihood"
+            raise ValueError(f"{name} must have one row an example, got the scalar {array}; {hint}")
         lengths[name] = array.shape[0]
     if len(set(lengths.values())) > 1:
         each = ", ".join(f"{name} has {length}" for name, length in lengths.items())
@@ -179,11 +180,12 @@ def check_model(posterior: Posterior, params: Params, data: Batch) -> None:
             raise ValueError(f"{name} does not fit: init has {shapes}; it raised {_reason(error)}") from error
         leaves = jax.tree.leaves(value)
         if len(leaves) != 1 or getattr(leaves[0], "shape", None) != ():
-            raise ValueError(f"{name} must return a scalar{each}, got {_shapes(value)}; sum over what is left")
+            hint = "sum over what is left" if leaves else "is there a return missing?"
+            raise ValueError(f"{name} must return a scalar{each}, got {_shapes(value)}; {hint}")
         if not jnp.issubdtype(leaves[0].dtype, jnp.floating):
-            raise TypeError(
-                f"{name} must return a floating number, got dtype {leaves[0].dtype}; write 0.0 rather than 0"
-            )
+            dtype = leaves[0].dtype
+            hint = "take its real part" if jnp.issubdtype(dtype, jnp.complexfloating) else "write 0.0 rather than 0"
+            raise TypeError(f"{name} must return a floating number, got dtype {dtype}; {hint}")
 
 
 def check_derivatives(evaluation: Evaluation, position: Any, data: Batch) -> None:
