@@ -81,7 +81,9 @@ def hidden_markov_integer_symbols():
         return logsumexp(jax.lax.fori_loop(1, 10, step, emit[:, symbols[0]]))
 
     init = {"move": jnp.eye(3), "emit": jnp.asarray(normals(3, 5) / 3)}
-    return Case(Posterior(log_likelihood, normal_prior), integers(5, 60, 10), init)
+    # With x64 `move` is float64 and `emit`, where the loop starts, float32.
+    expected = runs_only_with(x64=False)
+    return Case(Posterior(log_likelihood, normal_prior), integers(5, 60, 10), init, expected=expected)
 
 
 @model
@@ -136,7 +138,8 @@ def ode_by_euler_scan():
         return -0.5 * jnp.sum((jax.lax.scan(step, row["start"], None, length=10)[1] - row["y"]) ** 2)
 
     data = {"start": np.full(50, 0.2, np.float32), "y": series(50, 10)}
-    return Case(Posterior(log_likelihood, normal_prior), data, jnp.zeros(()))
+    # With x64 the parameters are float64, and the scan cannot start from a number of float32.
+    return Case(Posterior(log_likelihood, normal_prior), data, jnp.zeros(()), expected=runs_only_with(x64=False))
 
 
 @model
