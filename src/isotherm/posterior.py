@@ -9,6 +9,7 @@ its transpose Jᵀ·, so neither the n×d matrix of per-example gradients nor th
 """
 
 import contextlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -174,7 +175,8 @@ class Posterior:
         force = (population / rows) * transpose(jnp.ones_like(values))[0] + jax.grad(prior)(position)
 
         def forward(v: Vector) -> Float[Array, " n"]:
-            if "custom_lin" in str(jax.make_jaxpr(tangents)(v)):  # what JAX makes of one, and then cannot compile
+            # What JAX makes of one, and then cannot compile; a `custom_linear_solve` it can.
+            if re.search(r"\bcustom_lin\b", str(jax.make_jaxpr(tangents)(v))):
                 raise TypeError(
                     "log_likelihood has a jax.custom_vjp, through which derivatives go backward only, and this sampler "
                     'needs them forward too; use jax.custom_jvp, or isotherm.eccadl(covariance="dense")'
