@@ -5,6 +5,7 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 from isotherm import arguments
@@ -26,13 +27,15 @@ def test_numbers(value):
     assert found == float(value)
 
 
-@pytest.mark.parametrize("value", ["0.5", True, None, [1.0], np.ones(1), {}, 1j, len], ids=repr)
+@pytest.mark.parametrize("value", ["0.5", True, None, [1.0], [[1], [1, 2]], np.ones(1), {}, 1j, len], ids=repr)
 def test_what_is_no_number(value):
     for check in (arguments.number, arguments.positive, arguments.non_negative):
         refused(lambda check=check: check("a", value), TypeError, f"a must be a number, got {value!r}")
 
 
-@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, np.float32(np.nan)], ids=repr)
+@pytest.mark.parametrize(
+    "value", [np.inf, -np.inf, np.nan, np.float32(np.nan), 10**400], ids=lambda value: repr(value)[:9]
+)
 def test_numbers_that_are_not_finite(value):
     for check in (arguments.number, arguments.positive, arguments.non_negative):
         refused(lambda check=check: check("a", value), ValueError, f"a must be finite, got {value!r}")
@@ -67,7 +70,7 @@ def test_what_is_no_integer(value):
 @pytest.mark.parametrize("allowed", [("one", "two"), {"one": 1, "two": 2}], ids=["tuple", "mapping"])
 def test_choices(allowed):
     assert arguments.choice("word", "two", allowed) == "two"
-    for value in ("three", "", None, 1):
+    for value in ("three", "", None, 1, ["two"], np.array(["two", "two"])):
         words = f"word must be one of 'one', 'two', got {value!r}"
         refused(lambda value=value: arguments.choice("word", value, allowed), ValueError, words)
 
@@ -104,6 +107,9 @@ SCHEDULES = [
     (lambda step: np.ones(2), TypeError, "step_size(step) must return a number, got shape (2,) at step 0"),
     (lambda step: -1.0, ValueError, "step_size(0) must be positive, got -1.0"),
     (lambda step: np.nan, ValueError, "step_size(0) must be finite, got nan"),
+    (lambda step: None, TypeError, "step_size(0) must be a number, got None"),
+    (lambda step: "0.1", TypeError, "step_size(0) must be a number, got '0.1'"),
+    (lambda step: jnp.float32(-1), ValueError, "step_size(0) must be positive, got -1.0"),
     (
         lambda step: 0.1 if step < 10 else 0.01,
         TypeError,
@@ -119,7 +125,9 @@ SCHEDULES = [
 
 
 @pytest.mark.parametrize(
-    ("schedule", "error", "words"), SCHEDULES, ids=["raises", "vector", "sign", "nan", "if", "vector later"]
+    ("schedule", "error", "words"),
+    SCHEDULES,
+    ids=["raises", "vector", "sign", "nan", "nothing", "text", "sign of an array", "if", "vector later"],
 )
 def test_schedules_that_are_refused(schedule, error, words):
     refused(lambda: arguments.step_size(schedule), error, words)
@@ -132,6 +140,10 @@ def test_a_mass_is_a_number_a_vector_or_a_tree():
     np.testing.assert_array_equal(arguments.mass([1.0, 2.0]), [1, 2])
     refused(lambda: arguments.mass(0), ValueError, "mass must be positive, got 0")
     refused(lambda: arguments.mass("heavy"), TypeError, "mass must be a number, got 'heavy'")
+    np.testing.assert_array_equal(arguments.mass(pd.Series([1.0, 2.0])), [1, 2])
+    words = "mass must be a positive number, a vector or a pytree of them, got "
+    for bad in (["heavy"], {"a": "heavy"}, np.array(["heavy"]), [[1], [1, object()]], {"a": 1, 2: 1}):
+        refused(lambda bad=bad: arguments.mass(bad), TypeError, f"{words}{bad!r}")
     for bad in (0.0, -1.0, np.inf, np.nan):
         words = f"mass must be positive and finite, got {bad} at entry 1"
         refused(lambda bad=bad: arguments.mass(np.array([1.0, bad, bad])), ValueError, words)

@@ -158,3 +158,29 @@ def test_a_custom_vjp_goes_backward_only():
     np.testing.assert_allclose(noisy.covariance.dense(), 0.0, atol=1e-6)
     with pytest.raises(TypeError, match=r"log_likelihood has a jax\.custom_vjp.* use jax\.custom_jvp"):
         noisy.covariance.matvec(jnp.ones(2))
+
+
+def test_a_linear_solve_is_no_custom_vjp():
+    """JAX's `custom_linear_solve` goes both ways, whatever its name begins with."""
+
+    def log_likelihood(theta, x):
+        return -jnp.sum(jnp.linalg.solve(jnp.eye(2) + jnp.outer(theta, theta), x) ** 2)
+
+    posterior = isotherm.Posterior(log_likelihood, lambda theta: -0.5 * jnp.sum(theta**2))
+    batch = np.random.default_rng(0).standard_normal((5, 2)).astype(np.float32)
+    covariance = posterior.noisy(jnp.ones(2), batch, population=9).covariance
+    v = jnp.array([1.0, -2.0])
+    np.testing.assert_allclose(covariance.matvec(v), covariance.dense() @ v, rtol=1e-4)  # float32, a few roundings
+
+
+def test_the_curvature_of_a_custom_vjp_goes_backward_twice():
+    """Its forward rule calls itself, as many do: JAX then refuses a forward derivative only once it is batched."""
+
+    @jax.custom_vjp
+    def square(x):
+        return x**2
+
+    square.defvjp(lambda x: (square(x), x), lambda x, g: (2 * x * g,))
+    posterior = isotherm.Posterior(lambda theta, x: -square(jnp.sum(theta) - x), lambda theta: -0.5 * jnp.sum(theta**2))
+    noisy = posterior.noisy(jnp.zeros(2), jnp.ones(3), population=3)
+    np.testing.assert_allclose(noisy.curvature.dense(jnp.zeros(2)), 6 * np.ones((2, 2)) + np.eye(2))

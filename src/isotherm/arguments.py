@@ -13,12 +13,14 @@ T = TypeVar("T")
 
 def number(name: str, value: Any) -> float:
     """`value` as a finite float."""
-    if isinstance(value, bool | str) or np.ndim(value) != 0:
-        raise TypeError(f"{name} must be a number, got {value!r}")
     try:
-        result = float(value)
+        result = None if isinstance(value, bool | str) or np.ndim(value) != 0 else float(value)
+    except OverflowError:  # an integer beyond all floats
+        result = math.inf
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a number, got {value!r}") from None
+        result = None
+    if result is None:
+        raise TypeError(f"{name} must be a number, got {value!r}")
     if not math.isfinite(result):
         raise ValueError(f"{name} must be finite, got {value!r}")
     return result
@@ -47,7 +49,7 @@ def integer(name: str, value: Any, least: int, most: int | None = None) -> int:
 
 
 def choice(name: str, value: Any, allowed: tuple[str, ...] | Mapping[str, Any]) -> str:
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     return str(value)
 
@@ -68,7 +70,7 @@ def step_size(value: Any, name: str = "step_size") -> Any:
             raise TypeError(f"{name}(0) must be the first step size, it raised {error!r}") from error
         if np.ndim(first) != 0:
             raise TypeError(f"{name}(step) must return a number, got shape {np.shape(first)} at step 0")
-        positive(f"{name}(0)", float(first))
+        positive(f"{name}(0)", np.asarray(first).item())
         try:
             shape = jax.eval_shape(value, jax.ShapeDtypeStruct((), np.int32)).shape
         except Exception as error:
@@ -82,11 +84,20 @@ def step_size(value: Any, name: str = "step_size") -> Any:
     return positive(name, value)
 
 
+def _plain(leaf: Any) -> Any:
+    """What has `__array__`, such as a pandas Series, as NumPy's; numbers and arrays as they are."""
+    return leaf if isinstance(leaf, int | float | np.ndarray | jax.Array) else np.asarray(leaf)
+
+
 def mass(value: Any) -> Any:
     """A positive diagonal mass: a number, a vector of length d, or a pytree shaped like the parameters."""
-    if np.ndim(value) == 0 and not isinstance(value, Mapping | list | tuple):
+    try:
+        is_number = jax.tree_util.all_leaves([value]) and np.ndim(value) == 0
+        flat = None if is_number else np.asarray(ravel_pytree(jax.tree.map(_plain, value))[0])
+    except (TypeError, ValueError):
+        raise TypeError(f"mass must be a positive number, a vector or a pytree of them, got {value!r}") from None
+    if flat is None:
         return positive("mass", value)
-    flat = np.asarray(ravel_pytree(value)[0])
     bad = ~(np.isfinite(flat) & (flat > 0))
     if bad.any():
         first = int(np.argmax(bad))

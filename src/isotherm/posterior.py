@@ -10,6 +10,7 @@ drawn with unequal probabilities p_i, row i counts 1/(Np_i) times in f; the same
 """
 
 import contextlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -231,10 +232,11 @@ class Posterior:
         force = (population / rows) * transpose(jnp.ones_like(values))[0] + jax.grad(exact)(position)
 
         def forward(v: Vector) -> Float[Array, " n"]:
-            if "custom_lin" in str(jax.make_jaxpr(tangents)(v)):  # what JAX makes of one, and then cannot compile
+            # What JAX makes of one, and then cannot compile; a `custom_linear_solve` it can.
+            if re.search(r"\bcustom_lin\b", str(jax.make_jaxpr(tangents)(v))):
                 raise TypeError(
                     "log_likelihood has a jax.custom_vjp, through which derivatives go backward only, and this sampler "
-                    "needs them forward too; use jax.custom_jvp, or a sampler without, such as isotherm.eccadl"
+                    'needs them forward too; use jax.custom_jvp, or isotherm.eccadl(covariance="dense")'
                 )
             return tangents(v)
 
@@ -265,7 +267,7 @@ class Posterior:
 
             for product in (forward_over_reverse, reverse_over_reverse):
                 with contextlib.suppress(Exception):  # whatever a model's own derivative rules raise
-                    jax.eval_shape(product, position)
+                    jax.eval_shape(jax.vmap(product), position[None])  # batched, as they will be used
                     return Curvature(product)
             return None
 

@@ -23,7 +23,7 @@ Words = UInt32[Array, "..."]
 
 
 def key(seed: int | np.uint32 | UInt32[Array, ""]) -> RandomKey:
-    """`jax.random.key(seed)`, but for its speed."""
+    """A key that gives the numbers of `jax.random.key(seed)`, faster."""
     return jax.random.key(seed, impl=UNROLLED)
 
 

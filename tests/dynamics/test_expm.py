@@ -79,6 +79,15 @@ def test_taylor_gives_up_rather_than_hang():
     assert np.isnan(error)
 
 
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_16_bits_are_for_lanczos_alone(dtype):
+    S, v = Explicit(jnp.eye(3, dtype=dtype)), jnp.ones(3, dtype)
+    assert relative(ACTIONS["lanczos"](S, jnp.ones((), dtype), v, 2)[0], np.exp(-1) * np.ones(3)) < 0.01  # 3 digits
+    for method in ("taylor", "dense"):
+        with pytest.raises(TypeError, match=f"expm must be 'lanczos' where init has 16 bits, got '{method}' and dtype"):
+            ACTIONS[method](S, jnp.ones((), dtype), v, 2)
+
+
 @pytest.mark.parametrize("bits", [32, 64])
 def test_theta_table_from_its_definition(bits):
     """θ_m = max{θ : Σ_{k>m} |c_k| θ^(k−1) ≤ u}, Σ c_k x^k = log(e^(−x) T_m(x)) (Al-Mohy & Higham 2011, §3)."""

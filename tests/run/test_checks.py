@@ -11,12 +11,13 @@ import pytest
 import isotherm
 from isotherm.run import checks
 from isotherm.run.checks import check_data
-from isotherm.run.problem import flattening, is_function
+from isotherm.run.problem import flattening, is_function, make_run
 
 X = np.linspace(0, 1, 12, dtype=np.float32).reshape(6, 2)
 Y = np.ones(6, np.float32)
 DATA = {"x": X, "y": Y}
 ZEROS = np.zeros(2, np.float32)
+RUN = {"batch_size": 3, "replace": True, "chains": 1, "seed": 0, "name": None}
 
 
 def log_likelihood(theta, example):
@@ -224,6 +225,43 @@ def test_an_integer_that_jax_would_differentiate_by():
         sample(posterior=posterior, data=data)
 
 
+def test_a_loop_that_changes_its_dtype():
+    """JAX says which in its second line. With x64 it is what float32 data and float64 parameters make of many loops."""
+
+    def looped(theta, example):
+        return jax.lax.fori_loop(0, 3, lambda _, z: z * theta[0], jnp.float16(1))
+
+    words = r"log_likelihood does not fit.* equal types, but they differ: The input carry .* has type float16"
+    with jax.numpy_dtype_promotion("standard"), pytest.raises(ValueError, match=words):
+        sample(posterior=isotherm.Posterior(looped, log_prior))
+
+
+PRIORS = {
+    "whole number": (lambda theta: 0, r"must return a floating number, got dtype int32; write 0\.0 rather than 0"),
+    "complex number": (lambda theta: 1j, r"must return a floating number, got dtype complex64; take its real part"),
+    "nothing": (lambda theta: None, r"must return a scalar, got nothing; is there a return missing\?"),
+    "vector": (lambda theta: theta, r"must return a scalar, got an array of shape \(2,\); sum over what is left"),
+}
+
+
+@pytest.mark.parametrize(("log_prior", "words"), PRIORS.values(), ids=PRIORS.keys())
+def test_log_priors_that_return_no_floating_scalar(log_prior, words):
+    with pytest.raises((TypeError, ValueError), match=f"log_prior {words}$"):
+        sample(posterior=isotherm.Posterior(log_likelihood, log_prior))
+
+
+def test_a_number_among_the_columns():
+    words = r"data\['sigma'\] must have one row an example, got the scalar 0\.5; keep it in log_likelihood$"
+    with pytest.raises(ValueError, match=words):
+        sample(data=DATA | {"sigma": 0.5})
+
+
+def test_a_column_of_categories():
+    words = r"data\['kind'\] must be an array of numbers, got a Series; encode it as numbers first"
+    with pytest.raises(TypeError, match=words):
+        sample(data=DATA | {"kind": pd.Series(["a", "b"] * 3, dtype="category")})
+
+
 def test_arrays_that_are_none():
     masked = np.ma.masked_array(Y, mask=[0, 1, 0, 0, 0, 0])
     with pytest.raises(TypeError, match=r"data\['y'\] must be a plain array, got a masked one; fill what is masked"):
@@ -232,6 +270,27 @@ def test_arrays_that_are_none():
         TypeError, match=r"init\['key'\] must be an array of numbers, got a random key; keep keys apart"
     ):
         sample(init={"w": ZEROS, "key": jax.random.key(0)})
+
+
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="here a long double is a double")
+def test_long_doubles_which_jax_does_not_have():
+    with pytest.raises(TypeError, match=r"data\['y'\] must have at most 64 bits, got dtype float128; convert it:"):
+        sample(data={"x": X, "y": Y.astype(np.longdouble)})
+    with pytest.raises(TypeError, match=r"init must have at most 64 bits, got dtype float128"):
+        sample(init=ZEROS.astype(np.longdouble))
+    with pytest.raises(TypeError, match=r"init\['w'\] must have at most 64 bits, got dtype float128"):
+        sample(init={"w": np.longdouble(0)})
+
+
+def test_the_other_byte_order_is_turned_into_this_machines():
+    """FITS files and old Fortran programs have it."""
+    swapped = {name: column.astype(column.dtype.newbyteorder()) for name, column in DATA.items()}
+    run = make_run(POSTERIOR, isotherm.sgld(0.1), swapped, ZEROS.astype(">f4"), **RUN)
+    jax.tree.map(np.testing.assert_array_equal, run.data, DATA)
+    assert run.starts.dtype == np.float32
+    table = pd.DataFrame({"x": Y.astype(">f4")})
+    run = make_run(isotherm.Posterior(lambda t, x: t @ x, log_prior), isotherm.sgld(0.1), table, ZEROS[:1], **RUN)
+    np.testing.assert_array_equal(run.data, Y[:, None])
 
 
 def test_a_function_that_cannot_be_hashed():

@@ -31,6 +31,16 @@ def test_renewals_become_rare():
     assert int(jax.vmap(lambda step: sampler.renewal_due(step, 20))(steps).sum()) == 16
 
 
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+@pytest.mark.parametrize("covariance", ["dense", "low_rank", "diagonal"])
+def test_parameters_of_16_bits_are_refused(dtype, covariance):
+    posterior = isotherm.Posterior(lambda theta, x: -jnp.sum((x - theta) ** 2), lambda theta: -jnp.sum(theta**2))
+    sampler, data, init = isotherm.eccadl(covariance=covariance), np.ones((9, 2), dtype), jnp.zeros(2, dtype)
+    words = rf"init must have 32 or 64 bits for eccadl, got dtype {jnp.dtype(dtype).name}; convert it"
+    with pytest.raises(TypeError, match=words):
+        isotherm.sample(posterior, sampler, data, init, batch_size=3, steps=20, progress=False)
+
+
 N, d, n = 5000, 20, 250
 rng = np.random.default_rng(0)
 SCALES = np.geomspace(1, 30, d)

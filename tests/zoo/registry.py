@@ -15,8 +15,8 @@ COVARIANCE_SAMPLERS = ("msgld", "ccadl", "mccadl", "eccadl")  # those that need 
 class Case(NamedTuple):
     """A model with what `isotherm.sample` is called with.
 
-    `expected` is "runs", "refused" (a ValueError or TypeError of isotherm's that names an argument), or "either" where
-    both serve the user. The samplers in `refused_by` refuse a case that otherwise runs.
+    `expected` is "runs" or "refused" (a ValueError or TypeError of isotherm's that names an argument). The samplers in
+    `refused_by` refuse a case that otherwise runs.
     """
 
     posterior: isotherm.Posterior
@@ -40,6 +40,11 @@ def model(make: Callable[[], Case]) -> Callable[[], Case]:
         raise ValueError(f"two models are named {name}")
     MODELS[name] = make
     return make
+
+
+def runs_only_with(*, x64: bool) -> str:
+    """What is expected of a case that is refused in the other precision."""
+    return "runs" if jax.config.jax_enable_x64 == x64 else "refused"
 
 
 def normal_prior(params: Any) -> Any:

@@ -46,18 +46,27 @@ def test_all_models_with_all_samplers(precision, theme):
 
 
 def test_the_runner_names_what_is_not_as_expected(tmp_path):
-    file = tmp_path / "outcomes.json"
+    file = tmp_path / "outcomes.jsonl"
     models = "misbehaving_aborts,misbehaving_runs_where_refusal_is_expected,misbehaving_raises_before_the_run"
     ran = run_zoo("--samplers", "sgld", "--models", models, "--jobs", "1", "--json", str(file))
     assert ran.returncode == 1, ran.stderr
-    assert [outcome["verdict"] for outcome in json.loads(file.read_text())] == ["ABORT", "ok", "TRACEBACK"]
+    assert [json.loads(line)["verdict"] for line in file.read_text().splitlines()] == ["ABORT", "ok", "TRACEBACK"]
     assert "3 not as expected" in ran.stdout
 
 
 def test_the_runner_ends_a_hang():
     ran = run_zoo("--samplers", "sgld", "--models", "misbehaving_hangs", "--limit", "1")
     assert ran.returncode == 1, ran.stderr
-    assert "misbehaving_hangs sgld 1 HANG: no answer after 1 s of work" in ran.stdout
+    assert "misbehaving_hangs sgld x32 1 HANG: no answer after 1 s of work" in ran.stdout
+
+
+def test_the_runner_alternates_precision_and_chains(tmp_path):
+    file = tmp_path / "outcomes.jsonl"
+    options = ["--samplers", "sgld,sghmc,sgnht,msgld", "--models", "misbehaving_raises_before_the_run", "--jobs", "1"]
+    run_zoo("--alternate", "--chains", "1,3", *options, "--json", str(file))
+    outcomes = [json.loads(line) for line in file.read_text().splitlines()]
+    ways = [(outcome["sampler"], outcome["x64"], outcome["chains"]) for outcome in outcomes]
+    assert ways == [("sgld", True, 1), ("sghmc", False, 1), ("sgnht", True, 3), ("msgld", False, 3)]
 
 
 def test_the_zoo_is_large():

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 THEMES = [
     "closures",
@@ -53,7 +53,16 @@ ARGUMENTS = [
     "name",
     "friction",
 ]
-GOOD = {"runs": {"ok"}, "refused": {"refused"}, "either": {"ok", "refused"}, "skipped": {"skipped"}}
+GOOD = {"runs": "ok", "refused": "refused", "skipped": "skipped"}  # the verdict that is expected
+
+
+class Task(NamedTuple):
+    """A model of the zoo, and how to sample it."""
+
+    model: str
+    sampler: str
+    x64: bool
+    chains: int
 
 
 @dataclass
@@ -62,6 +71,7 @@ class Outcome:
 
     model: str
     sampler: str
+    x64: bool
     chains: int
     verdict: str
     words: str = ""
@@ -71,12 +81,13 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        return self.verdict in GOOD[self.expected]
+        return self.verdict == GOOD[self.expected]
 
     def line(self) -> str:
         words = f": {self.words}" if self.words else ""
         wrong = "" if self.is_good or self.verdict.isupper() else f"  <- expected: {self.expected}"
-        return f"{self.model} {self.sampler} {self.chains} {self.verdict}{words} ({self.seconds:.1f} s){wrong}"
+        way = f"{self.sampler} {'x64' if self.x64 else 'x32'} {self.chains}"
+        return f"{self.model} {way} {self.verdict}{words} ({self.seconds:.1f} s){wrong}"
 
 
 def load_models() -> dict[str, dict[str, Callable[[], Any]]]:
@@ -90,18 +101,18 @@ def load_models() -> dict[str, dict[str, Callable[[], Any]]]:
     return by_theme | {"misbehaving": importlib.import_module("misbehaving").MISBEHAVING}
 
 
-def run_case(model: str, sampler: str, chains: int, steps: int, case: Any) -> Outcome:
+def run_case(task: Task, steps: int, case: Any) -> Outcome:
     """Sample, in this process."""
     if case is None:
-        return Outcome(model, sampler, chains, "skipped", "a library that it needs is not installed", "skipped")
-    expected = "refused" if sampler in case.refused_by else case.expected
-    outcome = Outcome(model, sampler, chains, "ok", expected=expected)
+        return Outcome(*task, "skipped", "a library that it needs is not installed", "skipped")
+    expected = "refused" if task.sampler in case.refused_by else case.expected
+    outcome = Outcome(*task, "ok", expected=expected)
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            sizes = dict(sample(case, sampler, chains, steps).posterior.sizes)
-            if sizes.get("chain") != chains or not sizes.get("draw"):
+            sizes = dict(sample(case, task.sampler, task.chains, steps).posterior.sizes)
+            if sizes.get("chain") != task.chains or not sizes.get("draw"):
                 outcome.verdict, outcome.words = "TRACEBACK", f"the results have the sizes {sizes}"
         except Exception as error:
             outcome.verdict, outcome.words = described(error)
@@ -157,11 +168,11 @@ def work(pipe: Any, x64: bool, errors: str) -> None:
     makers = {name: make for theme in load_models().values() for name, make in theme.items()}
     cases: dict[str, Any] = {}
     pipe.send("ready")
-    while (task := pipe.recv()) is not None:
-        model = task[0]
-        if model not in cases:
-            cases = {model: makers[model]()}
-        pipe.send(run_case(*task, cases[model]))
+    while True:
+        task, steps = pipe.recv()
+        if task.model not in cases:
+            cases = {task.model: makers[task.model]()}
+        pipe.send(run_case(task, steps, cases[task.model]))
 
 
 def work_seconds(process: int) -> float:
@@ -174,21 +185,25 @@ def work_seconds(process: int) -> float:
 
 
 class Worker:
-    """One process at a time, replaced when it dies or hangs."""
+    """One process at a time, replaced when it dies or hangs, or when a task wants the other precision."""
 
-    def __init__(self, x64: bool, limit: float) -> None:
-        self.x64, self.limit = x64, limit
+    def __init__(self, steps: int, limit: float) -> None:
+        self.steps, self.limit = steps, limit
+        self.x64 = False
         self.process: Any = None
         self.errors = tempfile.NamedTemporaryFile("r", suffix=".txt")  # noqa: SIM115  # lives as long as the worker
 
-    def run(self, model: str, sampler: str, chains: int, steps: int) -> Outcome:
+    def run(self, task: Task) -> Outcome:
+        if self.x64 != task.x64:
+            self.stop()
+            self.x64 = task.x64
         if self.process is None:
             self.start()
         began = time.perf_counter()
-        self.pipe.send((model, sampler, chains, steps))
+        self.pipe.send((task, self.steps))
         if silence := self.silence():
             self.stop()
-            return Outcome(model, sampler, chains, "HANG", silence, seconds=time.perf_counter() - began)
+            return Outcome(*task, "HANG", silence, seconds=time.perf_counter() - began)
         try:
             return self.pipe.recv()
         except EOFError:
@@ -197,7 +212,7 @@ class Worker:
             died = signal.Signals(-status).name if status < 0 else f"status {status}"
             words = f"{died} {self.last_words()}".strip()
             self.stop()
-            return Outcome(model, sampler, chains, "ABORT", words, seconds=time.perf_counter() - began)
+            return Outcome(*task, "ABORT", words, seconds=time.perf_counter() - began)
 
     def silence(self) -> str:
         """Empty if it answers, or dies, within the limit: of its own work, since a busy machine makes everything slow,

@@ -18,7 +18,7 @@ from isotherm.datasets.source import Archive, File, Source, WrongContentError
 # Told by the first bytes, not by the name: browsers decompress what they download but keep the suffix.
 OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
 DECOMPRESSION_FAULTS = (EOFError, OSError, zlib.error, lzma.LZMAError)
-CHUNK = 1 << 20  # bytes a read: what was read before a damaged place is kept, up to the chunk
+CHUNK = 1 << 20  # bytes a read; of a damaged file, the chunks before the damage are kept
 
 
 def read(source: Source, located: dict[str, Path]) -> dict[str, bytes]:

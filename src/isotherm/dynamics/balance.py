@@ -27,7 +27,8 @@ from isotherm.types import Number
 Values = Float[Array, "..."]
 
 NEWTON = 4  # steps from an upper bound; fewer than 1e-4 from the root where κ < 1 (tests/dynamics/test_balance.py)
-LEAST = 1e-12  # a friction that is none, but by whose square one can divide
+LEAST = 1e-12  # stands for no friction; one can still divide by its square in float32
+STEEP = 0.1  # dx/dy at least, so that a step of Newton's method stays of ordinary size
 
 
 def noise_balanced_by(y: Values, curvature: Values, loss: Number) -> Values:
@@ -47,7 +48,7 @@ def balanced(x: Values, curvature: Values, loss: Number) -> Values:
 
     def closer(_: Array, y: Values) -> Values:
         value, slope = jax.jvp(lambda y: noise_balanced_by(y, curvature, loss), (y,), (jnp.ones_like(y),))
-        return jnp.maximum(y - (value - x) / jnp.maximum(slope, 0.1), LEAST)
+        return jnp.maximum(y - (value - x) / jnp.maximum(slope, STEEP), LEAST)
 
     return jax.lax.fori_loop(0, NEWTON, closer, begin)
 

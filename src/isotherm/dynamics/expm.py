@@ -29,6 +29,10 @@ FRACTION, MOST = 0.1, 8
 # The largest number of scaled Taylor stages; beyond it (‖tS‖ of about 1e4) the answer is NaN rather than a hang.
 STAGES = 1000
 
+# Products with S that Taylor's stages are chosen from. Fewer are cheaper, but leave a larger residual, which counts as
+# norm of S: there are then more stages than needed.
+RITZ = 16
+
 
 class Krylov(NamedTuple):
     """An orthonormal basis of span(v, Sv, S²v, …) and the tridiagonal T that S is on it, while it grows.
@@ -55,8 +59,8 @@ class Krylov(NamedTuple):
     def grown(self, matvec: Matvec) -> "Krylov":
         """One step of Lanczos, one product with S.
 
-        The three-term recurrence leaves of the new vector, along all earlier ones, what rounding put there; one pass of
-        Gram–Schmidt then takes that out, however short the new vector is.
+        After the three-term recurrence the new vector is orthogonal to all earlier ones, but for rounding; one pass of
+        Gram–Schmidt removes that too, however short the new vector is.
         """
         j, basis, eps = self.size, self.basis, jnp.finfo(self.basis.dtype).eps
         q, last = row(basis, j), row(basis, jnp.maximum(j - 1, 0))
@@ -148,17 +152,27 @@ def lanczos(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> t
     return norm * (exponential @ space.basis), space.residual * t * jnp.abs(average[space.size - 1])
 
 
+def _check_bits(expm: str, v: Vector) -> None:
+    """LAPACK, which finds the eigenvalues, has no 16 bits."""
+    if jnp.finfo(v.dtype).bits < 32:
+        raise TypeError(
+            f"expm must be 'lanczos' where init has 16 bits, got {expm!r} and dtype {v.dtype}; or make it float32"
+        )
+
+
 def dense(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
+    _check_bits("dense", v)
     values, vectors = jnp.linalg.eigh(covariance.dense())
     decay = jnp.exp(-t * jnp.maximum(values, 0))
     return vectors @ (decay * (vectors.T @ v)), jnp.zeros((), v.dtype)
 
 
 def taylor(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
+    _check_bits("taylor", v)
     shift = covariance.trace() / v.size
     # For symmetric matrices every α_p of Al-Mohy & Higham is the 2-norm. In practice the extreme Ritz values, moved
     # out by the residual, bound the spectrum (Zhou & Li 2011).
-    space = krylov(covariance.matvec, v, 16)[1]
+    space = krylov(covariance.matvec, v, RITZ)[1]
     beside = space.betas[1:]
     ritz = jnp.linalg.eigvalsh(jnp.diag(space.alphas) + jnp.diag(beside, 1) + jnp.diag(beside, -1))
     top, bottom = ritz[-1] + space.residual, jnp.maximum(ritz[0] - space.residual, 0)

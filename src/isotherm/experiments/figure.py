@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,12 +25,17 @@ Limits = tuple[float, float] | None
 
 
 def write(name: str, title: str, tasks: Sequence[Task], curve: str, entries: Entries, folder: Path) -> Picture:
-    """One row a task, one panel a step size, as PDF and PNG."""
+    """One row a task, one panel a step size."""
     ylabel, yscale = CURVES[curve]
     rows = [_row(task, curve, entries) for task in tasks]
     figure = plots.draw(rows, "passes over the data", ylabel, yscale=yscale)
+    return save(figure, folder, name, _caption(title, rows))
+
+
+def save(figure: Any, folder: Path, name: str, caption: str) -> Picture:
+    """Write a figure as PDF and PNG; the PNG is what the report shows."""
     plots.save(figure, folder / f"{name}.pdf")
-    return Picture(plots.save(figure, folder / f"{name}.png"), _caption(title, rows))
+    return Picture(plots.save(figure, folder / f"{name}.png"), caption)
 
 
 def _caption(title: str, rows: Sequence[Sequence[plots.Panel]]) -> str:

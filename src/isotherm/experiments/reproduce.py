@@ -6,7 +6,7 @@ from typing import Any
 
 from isotherm.datasets import DatasetError
 from isotherm.experiments import NAMES, catalogue, jobs, nuts, provenance, report, weak_order
-from isotherm.experiments.experiment import Options
+from isotherm.experiments.experiment import Experiment, Options
 
 TITLE = "mCCAdL and eCCAdL: the paper's experiments, reproduced"
 
@@ -19,8 +19,8 @@ def chosen(names: Sequence[str]) -> list[str]:
     return [name for name in NAMES if name in names or "all" in names]
 
 
-def experiment(name: str) -> Any:
-    """An Experiment, or what has the same methods."""
+def experiment(name: str) -> Experiment | weak_order.WeakOrder:
+    """The experiment of this name; both kinds have the same methods."""
     return weak_order.EXPERIMENT if name == "weak-order" else catalogue.EXPERIMENTS[name]
 
 
@@ -36,7 +36,8 @@ def reproduce(
     if not nuts.available():
         tell(f"{nuts.MISSING}; continuing without it")
     total, done, reused = sum(map(len, planned.values())), 0, 0
-    entries, sections, quick_lengths = [], [], []
+    entries, sections = [], []
+    quick_lengths: list[str] = []
     for name, its_jobs in planned.items():
         results: dict[str, jobs.JobResult] = {}
         try:

@@ -4,7 +4,7 @@ import math
 from statistics import median
 from typing import Any
 
-from isotherm.experiments import paper, results
+from isotherm.experiments import largest_step, paper, results
 from isotherm.experiments.report import Entry, Table
 from isotherm.experiments.results import Entries, Groups
 from isotherm.experiments.tasks import LABELS, Task
@@ -123,8 +123,9 @@ def _largest_step_table(task: Task, searches: Entries) -> Table:
         text = "none" if value is None else f"{'≥ ' if search['at_limit'] else ''}{value:.2e}"
         row.append(Entry(text, f"{value / of_ccadl:.1f} × CCAdL's" if value and of_ccadl else ""))
     caption = (
-        "Usable: every draw is finite and the test loss of the posterior mean is at most 5 % above its value at "
-        f"h = {task.small_step:g}; A = {searches[0]['friction']:g}. Found by bisection to 10 %."
+        "Usable: every draw is finite and the test loss of the posterior mean is at most "
+        f"{100 * largest_step.TOLERANCE:g} % above its value at h = {task.small_step:g}; "
+        f"A = {searches[0]['friction']:g}. Found by bisection to {100 * (largest_step.PRECISION - 1):.0f} %."
     )
     return Table(f"{task.title}: largest usable step", [LABELS[method] for method in step_sizes], [row], caption)
 

@@ -24,11 +24,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm import samplers
-from isotherm.experiments import plots
+from isotherm.experiments import figure, plots
 from isotherm.experiments.cell import first_bad_step
 from isotherm.experiments.experiment import Options
 from isotherm.experiments.jobs import Job, JobResult
-from isotherm.experiments.report import Entry, Picture, Section, Table
+from isotherm.experiments.report import Entry, Section, Table
 from isotherm.experiments.tasks import LABELS
 from isotherm.posterior import Covariance, Noisy, Posterior
 from isotherm.samplers.settings import attributes
@@ -177,9 +177,8 @@ class WeakOrder:
             rows.append([Entry(NAMES[variant]), *map(_entry, mine), Entry(fitted)])
         panel = plots.Panel("", lines, note="\n".join(diverged))
         drawn = plots.draw([[panel]], "step size", "|relative bias of ⟨θ²⟩|", xscale="log", yscale="log")
-        plots.save(drawn, figures / f"{self.name}.pdf")
         caption = f"{self.title}. The band around a line: ± one standard error over {CHAINS} chains."
-        picture = Picture(plots.save(drawn, figures / f"{self.name}.png"), caption)
+        picture = figure.save(drawn, figures, self.name, caption)
         columns = ["", *(f"h = {h:g}" for h in STEP_SIZES), "slope"]
         caption = "Relative bias ± standard error over chains. Slope of log|bias| on log h for 3 errors < |bias| < 0.5."
         table = Table(self.title, columns, rows, caption)

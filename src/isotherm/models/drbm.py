@@ -47,7 +47,7 @@ class DRBM(Categorical):
         return {"W": (h, f), "U": (h, k), "c": (h,), "d": (k,)}
 
     def _logits(self, params: Params, x: Float[Array, "features"]) -> Float[Array, "classes"]:
-        return params["d"] + softplus(_inputs(params, x)).sum(axis=0)
+        return _activations(params, _inputs(params, x))
 
     @method
     def log_likelihood(self, params: Params, example: Example) -> Scalar:
@@ -60,9 +60,14 @@ def _inputs(params: Params, x: Float[Array, "features"]) -> Float[Array, "hidden
     return (params["c"] + params["W"] @ x)[:, None] + params["U"]
 
 
+def _activations(params: Params, inputs: Float[Array, "hidden classes"]) -> Float[Array, "classes"]:
+    """a_k = d_k + Σ_j softplus(input_jk)."""
+    return params["d"] + softplus(inputs).sum(axis=0)
+
+
 @jax.custom_jvp
 def _log_probability(params: Params, x: Float[Array, "features"], y: Int[Array, ""]) -> Scalar:
-    a = params["d"] + softplus(_inputs(params, x)).sum(axis=0)
+    a = _activations(params, _inputs(params, x))
     return a[y] - jax.nn.logsumexp(a)
 
 
@@ -72,7 +77,7 @@ def _log_probability_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) ->
         None if isinstance(t, SymbolicZero) else t for t in (*(tangents[0][name] for name in "WUcd"), tangents[1])
     )
     inputs, d = _inputs(params, x), params["d"]
-    log_p = jax.nn.log_softmax(d + softplus(inputs).sum(axis=0))
+    log_p = jax.nn.log_softmax(_activations(params, inputs))
     r = jax.nn.one_hot(y, d.shape[0], dtype=d.dtype) - jnp.exp(log_p)
     sigma = jax.nn.sigmoid(inputs)
     q = sigma @ r

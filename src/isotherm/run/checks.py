@@ -32,7 +32,9 @@ def _as_array(name: str, leaf: Any) -> Any:
         raise TypeError(f"{name} must be a plain array, got a masked one; fill what is masked, or leave such rows out")
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         raise TypeError(f"{name} must be an array of numbers, got a random key; keep keys apart")
-    if isinstance(leaf, np.ndarray | jax.Array | bool | int | float | complex | np.generic):
+    if isinstance(leaf, np.ndarray | np.generic):
+        return _for_jax(name, leaf)
+    if isinstance(leaf, jax.Array | bool | int | float | complex):
         return leaf
     for column in getattr(leaf, "columns", ()):  # a pandas or polars table
         if (has := np.asarray(leaf[column]).dtype).kind not in "biuf":
@@ -42,12 +44,19 @@ def _as_array(name: str, leaf: Any) -> Any:
     except Exception as error:
         raise TypeError(f"{name} must be an array, got {type(leaf).__name__}, of which NumPy says: {error}") from error
     if array.dtype == object:
-        got = f"a {type(leaf).__name__}"
+        got = f"a {type(leaf).__name__}" + ("; encode it as numbers first" if hasattr(leaf, "dtype") else "")
         if callable(leaf):
             function = getattr(leaf, "__name__", type(leaf).__name__)
             got = f"the function {function}; keep functions apart (equinox.partition does that for a module)"
         raise TypeError(f"{name} must be an array of numbers, got {got}")
-    return array
+    return _for_jax(name, array)
+
+
+def _for_jax(name: str, array: np.ndarray | np.generic) -> np.ndarray | np.generic:
+    """`array` in this machine's byte order, the only one that JAX knows; refused where its numbers are too long."""
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        raise TypeError(f"{name} must have at most 64 bits, got dtype {array.dtype}; convert it: .astype(np.float64)")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def check_data(data: Batch) -> int:
@@ -60,8 +69,9 @@ def check_data(data: Batch) -> int:
         if array.dtype.kind not in "biuf" and array.dtype != jnp.bfloat16:
             raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}; encode it as numbers first")
         if array.ndim == 0:
-            hint = "; make the list an array: np.asarray(…)" if name.endswith("]") else ""
-            raise ValueError(f"{name} must have one row an example, got the scalar {array}{hint}")
+            in_a_list = name.endswith("]") and not name.endswith("']")
+            hint = "make the list an array: np.asarray(…)" if in_a_list else "keep it in log_likelihood"
+            raise ValueError(f"{name} must have one row an example, got the scalar {array}; {hint}")
         lengths[name] = array.shape[0]
     if len(set(lengths.values())) > 1:
         each = ", ".join(f"{name} has {length}" for name, length in lengths.items())
@@ -234,9 +244,12 @@ def check_model(posterior: Posterior, params: Params, data: Batch) -> None:
             raise ValueError(f"{name} does not fit: init has {shapes}; it raised {_reason(error)}") from error
         leaves = jax.tree.leaves(value)
         if len(leaves) != 1 or getattr(leaves[0], "shape", None) != ():
-            raise ValueError(f"{name} must return a scalar{each}, got {_shapes(value)}; sum over what is left")
+            hint = "sum over what is left" if leaves else "is there a return missing?"
+            raise ValueError(f"{name} must return a scalar{each}, got {_shapes(value)}; {hint}")
         if not jnp.issubdtype(leaves[0].dtype, jnp.floating):
-            raise TypeError(f"{name} must return a floating number, got dtype {leaves[0].dtype}")
+            dtype = leaves[0].dtype
+            hint = "take its real part" if jnp.issubdtype(dtype, jnp.complexfloating) else "write 0.0 rather than 0"
+            raise TypeError(f"{name} must return a floating number, got dtype {dtype}; {hint}")
 
 
 def check_derivatives(evaluation: Evaluation, position: Any, data: Batch) -> None:
@@ -297,8 +310,10 @@ def named(root: str, tree: Any) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _reason(error: Exception) -> str:
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+    """Its type and first line, and the next where that only leads up to it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    words = lines[:2] if lines and lines[0].endswith(":") else lines[:1]
+    return f"{type(error).__name__}: {' '.join(words)}" if words else type(error).__name__
 
 
 def _shapes(tree: Any) -> str:

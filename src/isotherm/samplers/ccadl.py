@@ -63,7 +63,7 @@ def ccadl(
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.
         covariance: "dense" keeps a d×d average (it was once called "full"), "diagonal" its diagonal.
     """
-    kind = "dense" if covariance == "full" else covariance
+    kind = "dense" if isinstance(covariance, str) and covariance == "full" else covariance
     return CCAdL(
         **Thermostat.checked_thermostat(step_size, temperature, mass, friction, thermal_mass),
         scheme="euler",

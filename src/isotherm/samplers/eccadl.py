@@ -94,6 +94,10 @@ class ECCAdL(Thermostat):
     assumes_constant_noise = True  # S is an average over the run, so it must be much the same all over the posterior
 
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
+        if jnp.finfo(position.dtype).bits < 32:  # LAPACK has no such eigenvalues, and h²S would leave their range
+            raise TypeError(
+                f"init must have 32 or 64 bits for eccadl, got dtype {position.dtype}; convert it: .astype(np.float32)"
+            )
         key, local_key, sketch_key = jax.random.split(key, 3)
         scale = self._scale(local_key, position, noisy) if self._rescales(position, noisy) else ()
         local = self._local(local_key, position, noisy, self._whitening(scale, position))

@@ -6,9 +6,9 @@
 
 leaves exp(−βU(θ)) N(p; 0, M/β) N(ξ; A, 1/(βμ)) invariant: the second term takes out the heat that the force's noise
 of covariance S puts in. Each step is a symmetric splitting with one force evaluation; S comes from one batch and acts
-through exp(−(h²/2)βS)p, never formed (Algorithm 1 of the paper). The paper leaves open which batch that is. It is that
-of the force by default, at one evaluation a step; its S then goes with the very noise that it is to balance, which
-pushes the mean away. With a batch of its own, evaluated where C acts, it does not, at two evaluations a step.
+through exp(−(h²/2)βS)p, never formed (Algorithm 1 of the paper). The paper leaves open which batch that is. By default
+it is the batch of the force, at one evaluation a step; S is then correlated with the very noise it is to balance, which
+biases the mean. A batch of its own, evaluated where C acts, has far less bias and costs a second evaluation.
 """
 
 from dataclasses import dataclass, field

@@ -68,6 +68,6 @@ def sgnht(
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.
         scheme: "euler", the explicit step of the original, or a word of the letters A, B, D, O such as "BADODAB".
     """
-    if scheme != "euler":
+    if not isinstance(scheme, str) or scheme != "euler":
         splitting.moves(scheme, LETTERS)
     return SGNHT(**Thermostat.checked_thermostat(step_size, temperature, mass, friction, thermal_mass), scheme=scheme)
