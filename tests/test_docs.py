@@ -103,7 +103,7 @@ def check_command(words: list[str], complete: bool) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=title)
 def test_paths_exist(page):
-    for path in re.findall(r"\b(?:benchmarks|tests|docs|src)/[\w./-]*\w", page.read_text()):
+    for path in re.findall(r"\b(?:benchmarks|tests|docs|examples|src)/[\w./-]*\w", page.read_text()):
         exact = path if "NAME" not in path else str(Path(path).parent)
         assert (ROOT / exact).exists() or (page.parent / path).exists(), path
 
