@@ -108,6 +108,26 @@ def test_auto_leaves_the_noise_that_a_low_rank_estimate_does_not_see_to_the_fric
     assert found[0.0] > found[1e-3]
 
 
+def test_a_call_that_begins_between_renewals_computes_none(monkeypatch):
+    """A renewal costs as much as many steps, and how many steps a call makes follows the clock."""
+    asked, renew, sampler = [], type(isotherm.eccadl()).renew, isotherm.eccadl(1e-3, covariance="low_rank", rank=2)
+
+    def counted(self, key, state, noisy, step):
+        jax.debug.callback(lambda step: asked.append(int(step)), step)
+        return renew(self, key, state, noisy, step)
+
+    monkeypatch.setattr(type(sampler), "renew", counted)
+    data, settings = {"x": X[:, :7], "y": Y}, {"batch_size": n, "replace": True, "chains": 1, "seed": 0, "name": None}
+    run = make_run(POSTERIOR, sampler, data, jnp.zeros(7), **settings)
+    ids = loop.ChainIds(np.uint32(1), np.arange(1, dtype=np.uint32))
+    carry = loop.start(sampler, run.data, run.starts, ids, run.evaluation)
+    for step in range(12):
+        carry, _ = loop.advance(sampler, carry, run.data, ids, Plan(100, 0, 10), (step, step + 1), run.evaluation, 2)
+    jax.block_until_ready(carry)
+    jax.effects_barrier()
+    assert asked == [0, 1, 2, 4, 5, 8, 10]
+
+
 @pytest.mark.parametrize("rank", [8, 24])
 def test_memory_of_low_rank_is_the_basis_and_a_few_copies(rank):
     """At most rank + 18 copies of θ, of which five are θ, p and the moments; the record of draws is beside that."""
