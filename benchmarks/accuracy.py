@@ -146,13 +146,12 @@ def letter_drbm(args):
 
 
 def drbm(args):
-    rows = [(*row, {}) for row in LETTER_FIRST]
-    rows += [("eccadl", h, 1.0, {}) for h in (2e-2, 3e-2, 1e-1)]
-    rows += [("eccadl", 2e-2, 1.0, {"covariance": "diagonal"})]
+    first = [("eccadl", "auto", "auto", ""), ("sgnht", 2.5e-2, 1.0, ""), ("sghmc", 2.5e-2, 10.0, "")]
+    rows = [("eccadl", h, 1.0, "") for h in (2.5e-2, 2e-2, 3e-2, 1e-1)] + [("eccadl", 2e-2, 1.0, "diagonal")]
     rows += [
-        (name, h, A, {}) for name in ("sgnht", "sghmc", "mccadl") for A in (1.0, 10.0) for h in (2.5e-2, 2e-2, 3e-2)
+        (name, h, A, "") for name in ("sgnht", "sghmc", "mccadl") for A in (1.0, 10.0) for h in (2.5e-2, 2e-2, 3e-2)
     ]
-    return in_equal_time(letter_drbm(args), rows, 1000, 2e-2, 200, args)
+    return in_equal_time(letter_drbm(args), first, rows, 1000, 2e-2, 200, args)
 
 
 def network(args):
@@ -162,43 +161,63 @@ def network(args):
     test = {"x": (split.test["x"] / 255).astype(np.float32), "y": split.test["y"]}
     model = MLP(784, 256, 10, prior_variance=0.1)
     materials = Materials(model, train, model.init(jax.random.key(0), scale=0.05), test)
-    rows = [(*row, {}) for row in NETWORK_FIRST]
-    rows += [(name, h, A, {}) for h in NETWORK_STEPS for name in ("sgnht", "sghmc") for A in (1.0, 10.0)]
-    rows += [("eccadl", h, 1.0, {}) for h in NETWORK_STEPS]
-    return in_equal_time(materials, rows, 256, 1e-4, 50, args)
+    first = [("eccadl", "auto", "auto", ""), ("sgnht", 2e-4, 1.0, ""), ("sghmc", 2e-4, 1.0, "")]
+    rows = [("eccadl", h, 1.0, "") for h in NETWORK_STEPS]
+    rows += [(name, h, A, "") for h in NETWORK_STEPS for name in ("sgnht", "sghmc") for A in (1.0, 10.0)]
+    return in_equal_time(materials, first, rows, 256, 1e-4, 50, args)
 
 
-def in_equal_time(materials, settings, n, small, kept, args):
-    """One run a setting, of as much processor time as eCCAdL takes for args.steps. Its first args.steps are a row
-    (`equal` is "steps"), the whole is another ("time"), both averaged over 4/5 of `kept` draws. What args.known has
-    already is not run again.
+def in_equal_time(materials, first, settings, n, small, kept, args):
+    """The settings in `first` with every seed; the others with the first seed; then, with every seed, the setting of
+    each sampler that has the least predictive log loss in equal time. Rows that args.known has are not run again.
 
-    Costs are measured around the first run, eCCAdL's at its own step size: that run's whole, since its first steps are
-    dearest, and short runs of the others, in turn before and after it.
+    One run a setting and seed, of as much processor time as eCCAdL takes for args.steps: its first args.steps are a row
+    (`equal` is "steps"), the whole is another ("time"), both averaged over 4/5 of `kept` draws. Costs are measured
+    around the first run, eCCAdL's at its own step size: that run's whole, since its first steps are dearest, and short
+    runs of the others, in turn before and after it.
     """
-    cost = {row["sampler"]: float(row["relative_cost"]) for row in args.known}
-    others = {name: getattr(isotherm, name)(small, 1.0) for name, *_ in settings if name != "eccadl"}
-    done = {tuple(row[name] for name in SETTING) for row in args.known}
-    for seed, (name, h, A, options) in itertools.product(args.seeds, settings):
-        setting = (name, h, A, options.get("covariance", ""), seed)
-        if tuple(map(str, setting)) in done:
+    rows = list(args.known)
+    names = dict.fromkeys(name for name, *_ in first + settings)
+    others = {name: getattr(isotherm, name)(small, 1.0) for name in names if name != "eccadl"}
+    cost = {name: float(rows[0][f"cost_{name}"]) for name in names} if rows else {}
+
+    def known(setting, seed):
+        return any(known_as(row[name] for name in SETTING) == known_as((*setting, seed)) for row in rows)
+
+    def best(name):
+        found = [row for row in rows if row["sampler"] == name and row["equal"] == "time"]
+        row = min(found, key=lambda row: float(row.get("predictive_log_loss") or "inf"))
+        return next(one for one in first + settings if known_as(one) == known_as([row[key] for key in SETTING[:-1]]))
+
+    def wanted():
+        yield from ((setting, seed) for seed in args.seeds for setting in first)
+        yield from itertools.product(settings, args.seeds[:1])
+        for name in names:
+            yield from itertools.product([best(name)], args.seeds)
+
+    for setting, seed in wanted():
+        if known(setting, seed):
             continue
-        done.add(tuple(map(str, setting)))
-        before = step_costs(materials, others, n) if not cost else {}
+        name, h, A, covariance = setting
+        before = {} if cost else step_costs(materials, others, n)
         steps = args.steps if name == "eccadl" else round(args.steps * cost["eccadl"] / cost[name])
+        options = {"covariance": covariance} if covariance else {}
         sampler, thin = getattr(isotherm, name)(h, A, **options), args.steps // kept
-        tree, seconds, processor = timed(materials, sampler, n, steps, thin, seed)
+        tree, *times = timed(materials, sampler, n, max(steps, args.steps), thin, seed)
         if not cost:
             after = step_costs(materials, others, n)
-            known = {other: float(np.median(before[other] + after[other])) for other in others}
-            cost = {other: value / known["sgnht"] for other, value in (known | {"eccadl": processor}).items()}
-        row = dict(zip(SETTING, setting, strict=True)) | {"relative_cost": cost.get(name, float("nan"))}
+            cost = {other: float(np.median(before[other] + after[other])) for other in others} | {"eccadl": times[1]}
         for equal, length in (("steps", args.steps), ("time", steps)):
-            part = tree.isel(draw=slice(length // thin // 5, length // thin))  # without a fifth as burn-in
-            draws, statistics = read(part)
+            draws, statistics = read(tree.isel(draw=slice(length // thin // 5, length // thin)))  # a fifth is burn-in
             found = metrics.predictive(draws, materials, 4 * kept // 5) if statistics["first_bad_step"] < 0 else {}
-            times = {"seconds": seconds, "processor": processor}
-            yield row | {"equal": equal, "steps": length} | found | statistics | times
+            row = dict(zip(SETTING, (*setting, seed), strict=True)) | {"equal": equal, "steps": length}
+            row |= found | statistics | dict(zip(("seconds", "processor"), times, strict=True))
+            rows.append(row | {f"cost_{other}": value for other, value in cost.items()})
+            yield rows[-1]
+
+
+def known_as(setting):
+    return tuple(map(str, setting))
 
 
 def timed(materials, sampler, n, steps, thin, seed):
@@ -224,20 +243,6 @@ def step_costs(materials, samplers, n, steps=150, turns=2):
 
 
 SETTING = ("sampler", "step_size", "friction", "covariance", "seed")
-LETTER_FIRST = (
-    ("eccadl", "auto", "auto"),
-    ("sgnht", 2.5e-2, 1.0),
-    ("sghmc", 2.5e-2, 10.0),
-    ("eccadl", 2.5e-2, 1.0),
-    ("mccadl", 2e-2, 1.0),
-    ("sghmc", 2e-2, 1.0),
-)
-NETWORK_FIRST = (
-    ("eccadl", "auto", "auto"),
-    ("sgnht", 2e-4, 1.0),
-    ("sghmc", 2e-4, 1.0),
-    ("eccadl", 2e-4, 1.0),
-)
 NETWORK_STEPS = (2e-4, 1e-4, 4e-4, 5e-5, 8e-4)  # in the order in which they matter
 TABLES = {
     "linear": linear,
@@ -258,7 +263,6 @@ def main():
     parser.add_argument("--draws", type=int, default=4000, help="NUTS draws")
     parser.add_argument("--steps", type=int, default=3000, help="eCCAdL's steps on letter and network")
     parser.add_argument("--resume", action="store_true", help="go on with the letter or network CSV that there is")
-    parser.add_argument("--most", type=int, default=10**6, help="rows to stop after")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     rows, path = [], args.out / f"{args.table}.csv"
@@ -275,8 +279,6 @@ def main():
             writer = csv.DictWriter(file, names, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
-        if len(rows) >= args.most:
-            break
 
 
 if __name__ == "__main__":
