@@ -3,8 +3,8 @@
     python benchmarks/accuracy.py TABLE [--seeds 0,1,2] [--data DIR] [--out docs/results/eccadl]
 
 Each prints a row a run and writes them to a CSV. `linear` has the exact posterior, `mnist` and `cifar10` NUTS; `letter`
-gives every sampler the time that eCCAdL takes, by step costs measured first, in turn; `network` gives it both the steps
-and the time.
+and `network` give every sampler both the steps and the processor time of eCCAdL; with `--resume` they go on where the
+CSV ends.
 """
 
 import argparse
@@ -35,14 +35,18 @@ def run(materials, sampler, n, steps, thin, seed):
         tree = isotherm.sample(
             materials.posterior, sampler, materials.data, materials.init, steps=steps, thin=thin, **arguments
         )
-    seconds = (time.perf_counter() - began) / steps
+    return *read(tree), (time.perf_counter() - began) / steps
+
+
+def read(tree):
+    """Draws as a pytree (draws, ...), and statistics by name."""
     draws = {name: values.values[0] for name, values in tree.posterior.data_vars.items()}
     names = ("kinetic_temperature", "friction")
     statistics = {f"mean_{name}": float(tree.sample_stats[name][0].mean()) for name in names}
     if "step_size" in tree.sample_stats:
         statistics["last_step_size"] = float(tree.sample_stats.step_size[0, -1])
     statistics["first_bad_step"] = int(tree.sample_stats.first_bad_step[0])
-    return draws.get("theta", draws), statistics, seconds
+    return draws.get("theta", draws), statistics
 
 
 def logistic(split):
@@ -142,68 +146,104 @@ def letter_drbm(args):
 
 
 def drbm(args):
-    """Equal time for all: eCCAdL's 3,000 steps at its default, the others as many as fit into that."""
-    materials = letter_drbm(args)
-    candidates = {"eccadl": lambda h, A: isotherm.eccadl(h, A)} | {
-        name: getattr(isotherm, name) for name in ("mccadl", "sgnht", "sghmc")
-    }
-    cost = step_costs(materials, {name: build(2e-2, 1.0) for name, build in candidates.items()}, 1000, 60)
-    rows = [("eccadl", h, A, {}) for h in (2e-2, 2.5e-2, 3e-2, "auto") for A in (1.0,)]
-    rows += [("eccadl", 2e-2, 1.0, {"covariance": "diagonal"}), ("eccadl", 1e-1, 1.0, {})]
+    first = [("eccadl", "auto", "auto", ""), ("sgnht", 2.5e-2, 1.0, ""), ("sghmc", 2.5e-2, 10.0, "")]
+    rows = [("eccadl", h, 1.0, "") for h in (2.5e-2, 2e-2, 3e-2, 1e-1)] + [("eccadl", 2e-2, 1.0, "diagonal")]
     rows += [
-        (name, h, A, {}) for name in ("mccadl", "sgnht", "sghmc") for A in (1.0, 10.0) for h in (2e-2, 2.5e-2, 3e-2)
+        (name, h, A, "") for name in ("sgnht", "sghmc", "mccadl") for A in (1.0, 10.0) for h in (2.5e-2, 2e-2, 3e-2)
     ]
-    for (name, h, A, options), seed in itertools.product(rows, args.seeds):
-        steps = round(args.steps * cost["eccadl"] / cost[name])
-        sampler = isotherm.eccadl(h, A, **options) if options else candidates[name](h, A)
-        draws, statistics, seconds = run(materials, sampler, 1000, steps, max(1, steps // 200), seed)
-        row = {
-            "sampler": name,
-            "step_size": h,
-            "friction": A,
-            "seed": seed,
-            "steps": steps,
-            "relative_cost": cost[name] / cost["sgnht"],
-        }
-        found = metrics.predictive(draws, materials) if statistics["first_bad_step"] < 0 else {}
-        yield row | {"covariance": options.get("covariance", "")} | found | statistics | {"seconds": seconds}
+    return in_equal_time(letter_drbm(args), first, rows, 1000, 2e-2, 200, args)
 
 
 def network(args):
-    """784–256–10, 203,530 parameters, all of MNIST; five step sizes each: as many steps for each, then as much time,
-    where the others are tuned over two frictions too."""
+    """784–256–10, 203,530 parameters, all of MNIST."""
     split = mnist.load(data_dir=args.data)
     train = {"x": (split.train["x"] / 255).astype(np.float32), "y": split.train["y"]}
     test = {"x": (split.test["x"] / 255).astype(np.float32), "y": split.test["y"]}
     model = MLP(784, 256, 10, prior_variance=0.1)
     materials = Materials(model, train, model.init(jax.random.key(0), scale=0.05), test)
-    names = ("eccadl", "sgnht", "sghmc")
-    cost = step_costs(materials, {name: getattr(isotherm, name)(1e-4, 1.0) for name in names}, 256, args.steps // 8)
-    rows = [("eccadl", "auto", 1.0, isotherm.eccadl(), "steps")]
-    rows += [(name, h, 1.0, getattr(isotherm, name)(h, 1.0), "steps") for name in names for h in NETWORK_STEPS]
-    rows += [
-        (name, h, A, getattr(isotherm, name)(h, A), "time")
-        for name in names[1:]
-        for A in (1.0, 10.0)
-        for h in NETWORK_STEPS
-    ]
-    for (name, h, A, sampler, equal), seed in itertools.product(rows, args.seeds):
-        steps = round(args.steps * cost["eccadl"] / cost[name]) if equal == "time" else args.steps
-        draws, statistics, seconds = run(materials, sampler, 256, steps, max(1, steps // 50), seed)
-        found = metrics.predictive(draws, materials) if statistics["first_bad_step"] < 0 else {}
-        row = {"sampler": name, "step_size": h, "friction": A, "seed": seed, "equal": equal, "steps": steps}
-        yield row | found | statistics | {"seconds": seconds}
+    first = [("eccadl", "auto", "auto", ""), ("sgnht", 2e-4, 1.0, ""), ("sghmc", 2e-4, 1.0, "")]
+    rows = [("eccadl", h, 1.0, "") for h in NETWORK_STEPS]
+    rows += [(name, h, A, "") for h in NETWORK_STEPS for name in ("sgnht", "sghmc") for A in (1.0, 10.0)]
+    return in_equal_time(materials, first, rows, 256, 1e-4, 50, args)
 
 
-def step_costs(materials, samplers, n, steps):
-    """Seconds a step by name, the median of three turns; the first steps are dearest for eCCAdL."""
-    turns = [
-        {name: run(materials, sampler, n, steps, 10, 0)[2] for name, sampler in samplers.items()} for _ in range(3)
-    ]
-    return {name: float(np.median([turn[name] for turn in turns])) for name in samplers}
+def in_equal_time(materials, first, settings, n, small, kept, args):
+    """The settings in `first` with every seed; the others with the first seed; then, with every seed, the setting of
+    each sampler that has the least predictive log loss in equal time. Rows that args.known has are not run again.
+
+    One run a setting and seed, of as much processor time as eCCAdL takes for args.steps: its first args.steps are a row
+    (`equal` is "steps"), the whole is another ("time"), both averaged over 4/5 of `kept` draws. Costs are measured
+    around the first run, eCCAdL's at its own step size: that run's whole, since its first steps are dearest, and short
+    runs of the others, in turn before and after it.
+    """
+    rows = list(args.known)
+    names = dict.fromkeys(name for name, *_ in first + settings)
+    others = {name: getattr(isotherm, name)(small, 1.0) for name in names if name != "eccadl"}
+    cost = {name: float(rows[0][f"cost_{name}"]) for name in names} if rows else {}
+
+    def known(setting, seed):
+        return any(known_as(row[name] for name in SETTING) == known_as((*setting, seed)) for row in rows)
+
+    def best(name):
+        found = [row for row in rows if row["sampler"] == name and row["equal"] == "time"]
+        row = min(found, key=lambda row: float(row.get("predictive_log_loss") or "inf"))
+        return next(one for one in first + settings if known_as(one) == known_as([row[key] for key in SETTING[:-1]]))
+
+    def wanted():
+        yield from ((setting, seed) for seed in args.seeds for setting in first)
+        yield from itertools.product(settings, args.seeds[:1])
+        for name in names:
+            yield from itertools.product([best(name)], args.seeds)
+
+    for setting, seed in wanted():
+        if known(setting, seed):
+            continue
+        name, h, A, covariance = setting
+        before = {} if cost else step_costs(materials, others, n)
+        steps = args.steps if name == "eccadl" else round(args.steps * cost["eccadl"] / cost[name])
+        options = {"covariance": covariance} if covariance else {}
+        sampler, thin = getattr(isotherm, name)(h, A, **options), args.steps // kept
+        tree, *times = timed(materials, sampler, n, max(steps, args.steps), thin, seed)
+        if not cost:
+            after = step_costs(materials, others, n)
+            cost = {other: float(np.median(before[other] + after[other])) for other in others} | {"eccadl": times[1]}
+        for equal, length in (("steps", args.steps), ("time", steps)):
+            draws, statistics = read(tree.isel(draw=slice(length // thin // 5, length // thin)))  # a fifth is burn-in
+            found = metrics.predictive(draws, materials, 4 * kept // 5) if statistics["first_bad_step"] < 0 else {}
+            row = dict(zip(SETTING, (*setting, seed), strict=True)) | {"equal": equal, "steps": length}
+            row |= found | statistics | dict(zip(("seconds", "processor"), times, strict=True))
+            rows.append(row | {f"cost_{other}": value for other, value in cost.items()})
+            yield rows[-1]
 
 
-NETWORK_STEPS = (5e-5, 1e-4, 2e-4, 4e-4, 8e-4)
+def known_as(setting):
+    return tuple(map(str, setting))
+
+
+def timed(materials, sampler, n, steps, thin, seed):
+    """The results of a run from its first step, and seconds a step, elapsed and of processor, without compilation."""
+    arguments = {"batch_size": n, "chains": 1, "progress": False, "seed": seed, "burn_in": 0.0}
+    start = materials.posterior, sampler, materials.data, materials.init
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        isotherm.sample(*start, steps=2, thin=1, **arguments)
+        began, used = time.perf_counter(), time.process_time()
+        tree = isotherm.sample(*start, steps=steps, thin=thin, **arguments)
+    return tree, (time.perf_counter() - began) / steps, (time.process_time() - used) / steps
+
+
+def step_costs(materials, samplers, n, steps=150, turns=2):
+    """Seconds of processor a step without the start by name, a list of one a turn, the samplers in turn."""
+    costs = {name: [] for name in samplers}
+    for _ in range(turns):
+        for name, sampler in samplers.items():
+            start, whole = (length * timed(materials, sampler, n, length, length, 0)[2] for length in (2, steps))
+            costs[name].append((whole - start) / (steps - 2))
+    return costs
+
+
+SETTING = ("sampler", "step_size", "friction", "covariance", "seed")
+NETWORK_STEPS = (2e-4, 1e-4, 4e-4, 5e-5, 8e-4)  # in the order in which they matter
 TABLES = {
     "linear": linear,
     "mnist": mnist79,
@@ -222,15 +262,20 @@ def main():
     parser.add_argument("--out", type=Path, default=Path("docs/results/eccadl"))
     parser.add_argument("--draws", type=int, default=4000, help="NUTS draws")
     parser.add_argument("--steps", type=int, default=3000, help="eCCAdL's steps on letter and network")
+    parser.add_argument("--resume", action="store_true", help="go on with the letter or network CSV that there is")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    rows = []
+    rows, path = [], args.out / f"{args.table}.csv"
+    if args.resume and path.exists():
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+    args.known = list(rows)
     for row in TABLES[args.table](args):
         rows.append(row)
         said = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items() if v != ""}
         print(", ".join(f"{k} {v}" for k, v in said.items()), flush=True)
         names = list(dict.fromkeys(name for one in rows for name in one))
-        with (args.out / f"{args.table}.csv").open("w", newline="") as file:
+        with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, names, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)

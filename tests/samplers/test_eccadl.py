@@ -41,6 +41,16 @@ def test_parameters_of_16_bits_are_refused(dtype, covariance):
         isotherm.sample(posterior, sampler, data, init, batch_size=3, steps=20, progress=False)
 
 
+def test_a_low_rank_curvature_is_renewed_a_quarter_as_often_and_in_every_row():
+    sampler, parameters, parts = isotherm.eccadl(rank=32), 10_000, 16
+    for begin in (1280, 4096, 2**16):
+        steps = jnp.arange(begin, 2 * begin, dtype=jnp.int32)
+        due = np.asarray(jax.vmap(lambda step: sampler.renewal_due(step, parameters))(steps))
+        bends = np.asarray(jax.vmap(lambda step: sampler.curvature_due(step, parameters))(steps))[due]
+        assert 0.2 < bends.mean() < 0.4
+        assert set(np.flatnonzero(bends) % parts) == set(range(parts))
+
+
 N, d, n = 5000, 20, 250
 rng = np.random.default_rng(0)
 SCALES = np.geomspace(1, 30, d)
@@ -116,6 +126,26 @@ def test_auto_leaves_the_noise_that_a_low_rank_estimate_does_not_see_to_the_fric
         found[friction] = float(tree.sample_stats.step_size[0, 0])
     np.testing.assert_allclose(found[1e-3] / found[1e-4], 10, rtol=0.2)  # one renewal lies between start and step
     assert found[0.0] > found[1e-3]
+
+
+def test_a_call_that_begins_between_renewals_computes_none(monkeypatch):
+    """A renewal costs as much as many steps, and how many steps a call makes follows the clock."""
+    asked, renew, sampler = [], type(isotherm.eccadl()).renew, isotherm.eccadl(1e-3, covariance="low_rank", rank=2)
+
+    def counted(self, key, state, noisy, step):
+        jax.debug.callback(lambda step: asked.append(int(step)), step)
+        return renew(self, key, state, noisy, step)
+
+    monkeypatch.setattr(type(sampler), "renew", counted)
+    data, settings = {"x": X[:, :7], "y": Y}, {"batch_size": n, "replace": True, "chains": 1, "seed": 0, "name": None}
+    run = make_run(POSTERIOR, sampler, data, jnp.zeros(7), **settings)
+    ids = loop.ChainIds(np.uint32(1), np.arange(1, dtype=np.uint32))
+    carry = loop.start(sampler, run.data, run.starts, ids, run.evaluation)
+    for step in range(12):
+        carry, _ = loop.advance(sampler, carry, run.data, ids, Plan(100, 0, 10), (step, step + 1), run.evaluation, 2)
+    jax.block_until_ready(carry)
+    jax.effects_barrier()
+    assert asked == [0, 1, 2, 4, 5, 8, 10]
 
 
 @pytest.mark.parametrize("rank", [8, 24])

@@ -140,10 +140,14 @@ def _advance(
             return sampler.renew(renewal_key, state, noisy, step)
 
         def stretch(loop: tuple[Step, Carry, Record]) -> tuple[Step, Carry, Record]:
-            """A renewal, if it is due, and the steps up to the next."""
+            """A renewal, if it is due, and the steps up to the next. It is not due where a call begins between two; a
+            loop of no rounds then does nothing, and unlike a branch it never copies the memory."""
             step, carry, record = loop
-            state = over_chains(lambda key, state: renewed(key, state, step))(keys, carry.state)
-            following = jnp.maximum(sampler.steps_to_renewal(step, state.position.shape[1]), 1)
+            parameters = carry.state.position.shape[1]
+            due = (step == 0) | (sampler.steps_to_renewal(jnp.maximum(step - 1, 0), parameters) <= 1)
+            renew = over_chains(lambda key, state: renewed(key, state, step))
+            state = jax.lax.fori_loop(0, due.astype(jnp.int32), lambda _, state: renew(keys, state), carry.state)
+            following = jnp.maximum(sampler.steps_to_renewal(step, parameters), 1)
             after = step + jnp.minimum(last - step, following.astype(jnp.int32))
             return after, *steps(step, after, (carry._replace(state=state), record))
 
