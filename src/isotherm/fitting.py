@@ -1,5 +1,6 @@
 """`isotherm.fit`, the front door: no step size, no batch size, no number of steps."""
 
+import math
 import os
 import warnings
 
@@ -196,7 +197,7 @@ def shortfall(tree: Results, goal: Goal) -> list[str]:
         for at in np.ndindex(array.shape[2:])
     ]
     arrays = [array.values for array in posterior.data_vars.values()]
-    draws = np.concatenate([array.reshape(*array.shape[:2], -1) for array in arrays], axis=2)
+    draws = np.concatenate([array.reshape(*array.shape[:2], math.prod(array.shape[2:])) for array in arrays], axis=2)
     chosen, good = watched(draws.shape[2]), first_bad_steps(tree) < 0
     if draws.shape[1] < FEWEST or not good.any():
         return []  # said already

@@ -19,7 +19,7 @@ from isotherm.posterior import Posterior, Unravel
 from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
 from isotherm.run.problem import MOST_SEED, flattening, starting_points
-from isotherm.types import Batch, Params, Vector
+from isotherm.types import Batch, Params, Scalar, Vector
 
 MOST_PARAMETERS = 1024  # for which d×d matrices are decomposed, and eccadl's covariance is dense
 STAGES = ((2_000, 10), (20_000, 100))  # rows, at least and for each parameter, on which the mode is looked for first
@@ -114,21 +114,20 @@ def _checked(
 def _check_second_derivatives(posterior: Posterior, unravel: Unravel, start: np.ndarray, data: Batch) -> None:
     """Refuse a model that JAX cannot differentiate forward, and then backward."""
 
-    def products(flat: Vector, data: Batch) -> tuple[Vector, Vector]:
+    def product(flat: Vector, data: Batch) -> Vector:
         row = jax.tree.map(lambda column: column[0], data)
-        densities = (
-            (lambda flat: posterior.log_likelihood(unravel(flat), row)),
-            (lambda flat: posterior.log_prior(unravel(flat))),
-        )
-        first, second = (jax.jvp(jax.grad(density), (flat,), (flat,))[1] for density in densities)
-        return first, second
+
+        def slope(flat: Vector) -> Scalar:
+            return jax.jvp(lambda flat: posterior.log_likelihood(unravel(flat), row), (flat,), (flat,))[1]
+
+        return jax.grad(slope)(flat)
 
     try:
-        jax.eval_shape(products, start, data)
+        jax.eval_shape(product, start, data)
     except Exception as error:
         raise CannotAnchor(
-            "log_likelihood or log_prior cannot be differentiated twice, forward and backward, which anchoring needs: "
-            "with a jax.custom_vjp derivatives go backward only, with a jax.custom_jvp both ways"
+            "log_likelihood cannot be differentiated twice, forward and backward, which anchoring needs: with a "
+            "jax.custom_vjp derivatives go backward only, with a jax.custom_jvp both ways"
         ) from error
 
 
