@@ -5,6 +5,7 @@ its alias. Row i is then picked with probability p_i, and counts 1/(Np_i) times,
 without bias.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike
 from isotherm.types import RandomKey
 
 ONE = 2.0**32  # thresholds are probabilities in units of 2⁻³²
+BLOCK_ROWS = 2**16
 
 
 class AliasTable(NamedTuple):
@@ -36,29 +38,41 @@ def make_table(probabilities: ArrayLike, dtype: Any = np.float32) -> AliasTable:
     first large row whose excess is not used up by then, and a large row that has given too much takes from the next
     large one. What was lacking and what was in excess up to each row are cumulative sums, so both are a search in them.
     """
-    p = np.asarray(probabilities, np.float64)
-    if p.ndim != 1 or not p.size:
-        raise ValueError(f"probabilities must be one number a row, got shape {p.shape}")
-    if bad := int((~(np.isfinite(p) & (p > 0))).sum()):
-        first = int(np.argmin(np.isfinite(p) & (p > 0)))
+    share = np.array(probabilities, np.float64)
+    if share.ndim != 1 or not share.size:
+        raise ValueError(f"probabilities must be one number a row, got shape {share.shape}")
+    good = np.isfinite(share) & (share > 0)
+    if bad := int((~good).sum()):
+        first = int(np.argmin(good))
         raise ValueError(
-            f"probabilities must be positive and finite, got {p[first]} for row {first} and {bad - 1} others like it; "
-            "a row that is never drawn is left out of the posterior"
+            f"probabilities must be positive and finite, got {share[first]} for row {first} and {bad - 1} others like "
+            "it; a row that is never drawn is left out of the posterior"
         )
-    share = p * (p.size / p.sum())
-    weights = (1 / share).astype(dtype)
+    share *= share.size / share.sum()
+    weights = np.divide(1.0, share, out=np.empty(share.size, dtype), casting="same_kind")
     full = min(1.0, float(share.max()))  # rounding may leave all a bit below 1
-    small, large = np.flatnonzero(share < full), np.flatnonzero(share >= full)
+    small, large = (np.flatnonzero(which).astype(np.int32) for which in (share < full, share >= full))
     lacking, excess = np.cumsum(1 - share[small]), np.cumsum(share[large] - 1)
-    aliases, last = np.arange(p.size, dtype=np.int32), large.size - 1
+    aliases, last = np.arange(share.size, dtype=np.int32), large.size - 1
     if small.size:
-        before = np.concatenate([[0.0], lacking[:-1]])
-        aliases[small] = large[np.minimum(np.searchsorted(excess, before, side="right"), last)]
-        spent = np.searchsorted(lacking, excess, side="right")  # the small row that uses up a large one
-        given = np.flatnonzero(spent[:last] < small.size)
-        given = given[before[spent[given]] < excess[given]]  # else the row before had used it up, and no more
+        for some in blocks(small.size):
+            before = np.concatenate([lacking[some.start - 1 : some.start] if some.start else [0.0], lacking[some][:-1]])
+            aliases[small[some]] = large[np.minimum(np.searchsorted(excess, before, side="right"), last)]
         share[large] = 1
-        share[large[given]] = 1 + excess[given] - lacking[spent[given]]
-        aliases[large[given]] = large[given + 1]
-    thresholds = np.minimum(np.clip(share, 0, 1) * ONE, ONE - 1).astype(np.uint32)
+        for some in blocks(last):
+            spent = np.searchsorted(lacking, excess[some], side="right")  # the small row that uses up a large one
+            before = np.where(spent > 0, lacking[spent - 1], 0)
+            given = np.flatnonzero((spent < small.size) & (before < excess[some]))  # else it is used up, and no more
+            row = some.start + given
+            share[large[row]] = 1 + excess[row] - lacking[spent[given]]
+            aliases[large[row]] = large[row + 1]
+    del lacking, excess, small, large
+    thresholds = np.empty(share.size, np.uint32)
+    for some in blocks(share.size):
+        thresholds[some] = np.minimum(np.clip(share[some], 0, 1) * ONE, ONE - 1)
     return AliasTable(jnp.asarray(thresholds), jnp.asarray(aliases), jnp.asarray(weights))
+
+
+def blocks(rows: int) -> Iterator[slice]:
+    """Of few rows each, so that what is computed on the way needs little memory beside the table."""
+    return (slice(first, min(first + BLOCK_ROWS, rows)) for first in range(0, rows, BLOCK_ROWS))

@@ -65,8 +65,12 @@ class RowSums:
         """The leverage of each row, |tr Lᵀ∇²ℓ_iL|, or a bit more, and ‖Lᵀ∇ℓ_i‖²; as means over random vectors v of unit
         variance of |vᵀLᵀ∇²ℓ_iLv| and (vᵀLᵀ∇ℓ_i)²."""
         vectors = probes.astype(at.origin.dtype)
-        bends, slopes = zip(*self._chunks(_leverages, at, probes.shape[1], vectors), strict=True)
-        return np.concatenate(bends)[: self.rows], np.concatenate(slopes)[: self.rows]
+        bends, slopes, first = *(np.empty(self.rows, at.origin.dtype) for _ in range(2)), 0
+        for some_bends, some_slopes in self._chunks(_leverages, at, probes.shape[1], vectors):
+            last = min(first + len(some_bends), self.rows)
+            bends[first:last], slopes[first:last] = some_bends[: last - first], some_slopes[: last - first]
+            first = last
+        return bends, slopes
 
     def _chunks(self, function: Callable[..., Any], at: Coordinates, width: int, *more: np.ndarray) -> Iterator[Any]:
         """What `function` makes of each chunk, in order. The last is filled up with rows that count nothing."""

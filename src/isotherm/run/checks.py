@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from isotherm.alias import AliasTable
 from isotherm.posterior import Posterior, Unravel
 from isotherm.run.evaluation import Evaluation
-from isotherm.types import Batch, Params, Vector
+from isotherm.types import Batch, Params, Scalar, Vector
 
 LOST = 1e-4  # of a column's range: rounding by more than this changes what the column says
 BLOCK_ROWS = 2**16  # rows looked at together, so that a check needs little memory beside the data
@@ -215,13 +215,17 @@ def entry_name(unravel: Unravel, flat: np.ndarray, dtype: np.dtype) -> str:
 def check_finite(name: str, array: np.ndarray, word: str) -> None:
     if array.dtype.kind in "biu":
         return
-    finite = np.isfinite(array)
-    if not finite.all():
-        first = np.unravel_index(int(np.argmin(finite)), array.shape)
+    rows = np.atleast_1d(array)
+    for begin in range(0, len(rows), BLOCK_ROWS):
+        finite = np.isfinite(rows[begin : begin + BLOCK_ROWS])
+        if finite.all():
+            continue
+        first = np.unravel_index(int(np.argmin(finite)), finite.shape)
+        first = (begin + first[0], *first[1:])
         where = f" in {word} {first[0]}" if array.ndim else ""
         if array.ndim > 1:
             where += f", column {', '.join(map(str, first[1:]))}"
-        raise ValueError(f"{name} must be finite, got {array[first]}{where}; drop or fill such entries first")
+        raise ValueError(f"{name} must be finite, got {rows[first]}{where}; drop or fill such entries first")
 
 
 def check_model(posterior: Posterior, params: Params, data: Batch) -> None:
@@ -294,9 +298,17 @@ def check_starts(evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], 
 @jax.jit
 def _densities_at_start(evaluation: Evaluation, starts: Float[Array, "chains d"], data: Batch) -> tuple[Array, ...]:
     """The log-priors; then the first row whose log-likelihood is not finite, how many there are, and its value."""
-    params = evaluation.params(starts[0])
-    rows = max(evaluation.batches.size, CHECK_ROWS)
-    values = jax.lax.map(lambda row: evaluation.posterior.log_likelihood(params, row), data, batch_size=rows)
+    params, rows = evaluation.params(starts[0]), jax.tree.leaves(data)[0].shape[0]
+    size = min(rows, max(evaluation.batches.size, CHECK_ROWS))
+    log_likelihoods = jax.vmap(evaluation.posterior.log_likelihood, in_axes=(None, 0))
+
+    def block(first: Scalar) -> Float[Array, " size"]:  # `jax.lax.map` over the rows would copy all of the data
+        batch = jax.tree.map(lambda column: jax.lax.dynamic_slice_in_dim(column, first, size), data)
+        return log_likelihoods(params, batch)
+
+    firsts = np.arange(0, rows, size)
+    blocks = jax.lax.map(block, firsts)  # the last ends with the last row, so it may begin in the one before it
+    values = jnp.concatenate([blocks[:-1].ravel(), blocks[-1, firsts[-1] - rows :]])
     finite = jnp.isfinite(values)
     first = jnp.argmin(finite)
     priors = jax.lax.map(lambda start: evaluation.posterior.log_prior(evaluation.params(start)), starts)
