@@ -102,7 +102,7 @@ def test_unequal_probabilities_leave_the_posterior_as_it_is():
     design = np.concatenate([np.ones((200, 1)), DATA["x"]], axis=1)
     covariance = np.linalg.inv(design.T @ design + np.eye(4))
     mean = covariance @ (design.T @ DATA["y"])
-    tree = sample(isotherm.mccadl(0.02), batch_size=40, steps=20_000, thin=5, chains=2, probabilities=P)
+    tree = sample(isotherm.eccadl(), batch_size=40, steps=20_000, thin=5, chains=2, probabilities=P)
     ess = arviz_stats.ess(tree, method="bulk")
     worst = min(float(ess.offset), float(ess.slope.min()))
     draws, sd = flat(tree).astype(np.float64), np.sqrt(np.diag(covariance))
