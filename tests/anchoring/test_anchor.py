@@ -128,7 +128,6 @@ def without_second_derivatives():
             collinear,
             r"flat along a direction in which theta\[[012]\] changes most: .*or follows from others",
             True,
-            marks=pytest.mark.xfail(reason="rounding in float32 passes for curvature, and no maximum is found"),
         ),
         (without_second_derivatives, "the second derivatives of the log posterior are not finite on the way", False),
     ],

@@ -168,8 +168,8 @@ def test_a_goal_makes_the_plan_longer(make, assert_same_run):
 
 def test_a_goal_that_is_met_at_once_adds_nothing(make):
     tree = to_goal(make(isotherm.mccadl(0.02)), Goal(1e-3, 100_000), Plan(2000, 500, 1))
-    met = float(arviz_stats.rhat(tree).slope.max()) <= 1.01 and float(arviz_stats.rhat(tree).offset) <= 1.01
-    assert (tree.attrs["steps"] == 2000) == met
+    first = arviz_stats.rhat(tree.isel(draw=slice(1500)))
+    assert (tree.attrs["steps"] == 2000) == (max(float(first.slope.max()), float(first.offset)) <= 1.01)
 
 
 def test_a_goal_ends_at_its_most_steps(make):

@@ -97,9 +97,11 @@ class Target:
         return here
 
 
-def spectrum(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A matrix W and numbers λ with WᵀKW = diag(λ), |λ| = 1 but for directions that are flat, where it is less."""
-    scale = 1 / np.sqrt(np.maximum(abs(np.diagonal(K)), FLAT * abs(np.diagonal(K)).max() + np.finfo(float).tiny))
+def spectrum(K: np.ndarray, scaled: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """A matrix W and numbers λ with WᵀKW = diag(λ), |λ| = 1 but for directions that are flat, where it is less: beside
+    the diagonal if they are to be `scaled` by it, or beside the largest."""
+    diagonal = abs(np.diagonal(K)) if scaled else np.ones(len(K))
+    scale = 1 / np.sqrt(np.maximum(diagonal, FLAT * diagonal.max() + np.finfo(float).tiny))
     values, vectors = np.linalg.eigh(K * scale[:, None] * scale)
     size = np.maximum(abs(values), FLAT * abs(values).max() + np.finfo(float).tiny)
     return scale[:, None] * vectors / np.sqrt(size), values / size
@@ -149,7 +151,7 @@ def whitened(target: Target, at: Coordinates, here: Local) -> tuple[Coordinates,
     at, here = turned(at, W), here.turned(W)
     if (abs(signs) < 1).any():
         here = target.with_hessian(at, here)
-        W, signs = spectrum(here.curvature)
+        W, signs = spectrum(here.curvature, scaled=False)
         if (flat := abs(signs) < 1).any():
             raise flat_direction(target, at, here, W[:, np.argmax(flat)])
         at, here = turned(at, W), here.turned(W)
