@@ -30,7 +30,8 @@ TRUST = {1: 0.1, 2: 0.04}  # h²S/2 at h = 1, at most, in the noisiest direction
 # well. What the second order leaves grows with the fourth power of the distance from the anchor, so it is trusted less,
 QUIET_SHARE = 0.125  # unless that takes more than this share of the rows
 LEAST_BATCH = 64
-STEPS = 10_000  # for which order 2 must pay: its Hessian costs a pass over the data for each four parameters
+STEPS = 10_000  # for which order 2 must pay: its Hessian costs a pass over the data for each eight parameters
+FREE = 2 * PROBES  # parameters up to which the Hessian costs no more than the leverages did, and need not pay
 FALLS = (10.0, 100.0, 1000.0)  # standard deviations beyond the mode, on the line from the start, at which the log
 # posterior must have fallen
 INDEFINITE = 1e-3  # a curvature over the largest that is none, or a negative one, in coordinates where it should be 1
@@ -143,11 +144,11 @@ class _Anchoring:
 
     def run(self, start: np.ndarray) -> Anchored:
         summit = self.mode_of_some(start)
-        squares = self.draw_by_leverage(summit.at)
+        plain = self.draw_by_leverage(summit.at)
         if self.some_rows < self.rows:
             summit = self.mode(summit.at)
-            squares = self.draw_by_leverage(summit.at)  # with coordinates that know the rare rows too
-        plain = self.rows * float(squares.sum(dtype=np.float64)) / start.size  # mean eigenvalue of S of one row
+            del self.table
+            plain = self.draw_by_leverage(summit.at)  # with coordinates that know the rare rows too
         return self.choose(summit, plain)
 
     def mode_of_some(self, start: np.ndarray) -> Summit:
@@ -173,12 +174,15 @@ class _Anchoring:
         prior_curvature = summit.here.curvature + summit.here.likelihood_hessian
         return self.whitened(summit, prior_curvature - (self.rows / size) * summit.here.likelihood_hessian)
 
-    def draw_by_leverage(self, at: Coordinates) -> np.ndarray:
-        """Rows are drawn by their leverage at these coordinates from here on; ‖Lᵀ∇ℓ_i‖² of each."""
+    def draw_by_leverage(self, at: Coordinates) -> float:
+        """Rows are drawn by their leverage at these coordinates from here on; the mean eigenvalue of S of one row, if
+        it is drawn plainly."""
         self.passes.say("leverages")
         leverages, squares = self.all.leverages(at, self.rng.standard_normal((len(at.origin), PROBES)))
+        total = float(squares.sum(dtype=np.float64))
+        del squares
         self.table = noise.table_of(leverages, at.origin.dtype)
-        return squares
+        return self.rows * total / len(at.origin)
 
     def whitened(self, summit: Summit, K: np.ndarray) -> Summit:
         """In coordinates in which a curvature that is K now is I."""
@@ -229,7 +233,7 @@ class _Anchoring:
         self.passes.say("noise")
         at, d = summit.at, len(summit.at.origin)
         (found, size), order = self.measured(self.anchored(summit, 1)), 1
-        bend, hessian_cost = found.bend, self.rows * d / 8
+        bend, hessian_cost = found.bend, self.rows * max(0, d - FREE) / 8
         if STEPS * size > 2 * STEPS * LEAST_BATCH + hessian_cost:
             second, smaller = self.measured(self.anchored(summit, 2))
             if STEPS * size > 2 * STEPS * smaller + hessian_cost:
