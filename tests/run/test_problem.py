@@ -53,3 +53,9 @@ def test_parameters_of_two_precisions_are_flattened_to_the_longer_one():
     assert back["half"].dtype == np.float16
     np.testing.assert_array_equal(back["half"], [0, 1])
     np.testing.assert_array_equal(back["single"], 2)
+
+
+@pytest.mark.parametrize("replace", ["no", 1, None, np.ones(2, bool)], ids=str)
+def test_replace_is_yes_or_no(make, replace):
+    with pytest.raises(TypeError, match="replace must be True or False, got"):
+        make(replace=replace)

@@ -63,6 +63,8 @@ def make_run(
     check_sampler(sampler)
     chains = arguments.integer("chains", chains, 1, MOST_CHAINS)
     seed = arguments.integer("seed", seed, 0, MOST_SEED)
+    if not isinstance(replace, bool | np.bool_):
+        raise TypeError(f"replace must be True or False, got {replace!r}")
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name must be a string, got {name!r}")
     if not isinstance(posterior, Posterior):
