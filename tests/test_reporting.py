@@ -196,6 +196,7 @@ def test_names_and_attributes_are_escaped(tmp_path):
 def test_pictures_take_names_as_they_are():
     for name in ("$\\frac{", "_hidden", "a\nb", "x" * 200, ""):
         assert plots.trace(name, draws(2, 20), np.arange(20), "step").startswith(b"\x89PNG")
+        assert plots.forest([name, name], draws(2, 20, 2))[0].startswith(b"\x89PNG")
     assert plots.short("x" * 200) == f"{'x' * 13}…{'x' * 13}"
     assert plots.short("weights[3, 4]") == "weights[3, 4]"
 

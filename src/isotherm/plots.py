@@ -166,7 +166,7 @@ def short(name: str) -> str:
 
 
 def _rows(axes: Any, names: Sequence[str]) -> None:
-    axes.set_yticks(np.arange(len(names)), [short(name) for name in names])
+    axes.set_yticks(np.arange(len(names)), [short(name) for name in names], parse_math=False)
     axes.set_ylim(len(names) - 0.4, -0.6)  # the first name above
     axes.tick_params(axis="y", length=0, labelsize=8)
     axes.grid(axis="y", visible=False)

@@ -273,7 +273,7 @@ def _forest(draws: Draws) -> str:
     caption = f"{FOREST} {APART}" if apart else FOREST
     return (
         f"<h2>Parameters</h2>{which}{_pictures('', [('intervals of parameters', png)], caption)}"
-        f"<details><summary>the numbers</summary>{page.table(Table('', heads, rows))}</details>"
+        f"<details><summary>the numbers</summary>{page.table(Table('', heads, rows), 'numbers')}</details>"
     )
 
 
