@@ -7,13 +7,16 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+import xarray
 from typer.testing import CliRunner
 
 import isotherm
 from isotherm import cli
+from isotherm.checking import Verdict
 from isotherm.datasets import DatasetError
-from isotherm.experiments import demo, reproduce
+from isotherm.experiments import demo, reproduce, stored_runs
 
 RUNNER = CliRunner()
 PROGRAM = "import sys; from isotherm.cli import app; app(prog_name='isotherm', args=sys.argv[1:])"
@@ -26,7 +29,7 @@ def invoke(*arguments):
 def test_help_lists_the_commands():
     answer = invoke("--help")
     assert answer.exit_code == 0
-    for command in ("demo", "reproduce", "data"):
+    for command in ("demo", "reproduce", "check", "report", "data"):
         assert command in answer.output
 
 
@@ -76,6 +79,46 @@ def test_reproduce_prints_what_it_wrote(monkeypatch, tmp_path):
     assert str(tmp_path / "results.json") in answer.output.replace("\n", "")
     assert seen["names"] == ["mnist", "letter"]
     assert seen["options"] == (True, 2, Path("d"))
+
+
+def test_report_writes_a_page_about_any_stored_run(tmp_path):
+    draws = np.random.default_rng(0).standard_normal((2, 50))
+    posterior = xarray.Dataset({"mu": (("chain", "draw"), draws)})
+    xarray.DataTree.from_dict({"posterior": posterior}).to_zarr(tmp_path / "run.zarr", consolidated=False)
+    answer = invoke("report", str(tmp_path / "run.zarr"), "--out", str(tmp_path / "deep" / "page.html"))
+    assert answer.exit_code == 0, answer.output
+    assert "do not rely on these draws: effective draws" in answer.output
+    assert "page.html" in answer.output
+    assert "<title>Report of a run</title>" in (tmp_path / "deep" / "page.html").read_text()
+
+
+def test_report_checks_a_run_of_sample_with_its_data(tmp_path, monkeypatch):
+    posterior = xarray.Dataset({"theta": (("chain", "draw"), np.zeros((2, 50)))})
+    tree = xarray.DataTree.from_dict({"posterior": posterior})
+    tree.attrs["name"] = "mnist-7-9"
+    tree.to_zarr(tmp_path / "run.zarr", consolidated=False)
+    seen = []
+
+    def stand_in(run, data):
+        seen.append((run, data))
+        return Verdict((), ("other modes",), 3.0)
+
+    monkeypatch.setattr(stored_runs, "check_run", stand_in)
+    answer = invoke("report", str(tmp_path / "run.zarr"), "--data", "d", "--out", str(tmp_path / "page.html"))
+    assert answer.exit_code == 0, answer.output
+    assert seen == [(tmp_path / "run.zarr", Path("d"))]
+    assert "nothing speaks against these draws" in answer.output
+    assert "3.0 passes" in (tmp_path / "page.html").read_text()
+
+
+def test_report_of_what_is_not_a_run_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name in ("nowhere", "empty"):
+        answer = invoke("report", str(tmp_path / name), "--out", str(tmp_path / "page.html"))
+        assert answer.exit_code == 1
+        assert "error: " in answer.output
+        assert "Traceback" not in answer.output
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_data_list_names_every_set():

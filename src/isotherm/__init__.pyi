@@ -3,6 +3,7 @@ from .anchoring import anchor
 from .checking import Verdict, check
 from .fitting import fit
 from .posterior import Posterior
+from .reporting import report
 from .run.doubts import VerdictWarning
 from .samplers import Sampler, ccadl, eccadl, mccadl, msgld, sghmc, sgld, sgnht
 from .sampling import resume, sample
@@ -26,6 +27,7 @@ __all__ = [
     "mccadl",
     "models",
     "msgld",
+    "report",
     "resume",
     "sample",
     "samplers",

@@ -1,6 +1,7 @@
 """`isotherm.check`: whether to believe a run, without a reference."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -13,7 +14,7 @@ from isotherm.anchoring.progress import Passes
 from isotherm.diagnostics.stein import SteinMoments, stein_moments
 from isotherm.posterior import Posterior
 from isotherm.run.checks import named_entries, nested_params
-from isotherm.run.doubts import FEWEST_DRAWS, STRICT, Line, converged, statistics
+from isotherm.run.doubts import FEWEST_DRAWS, STRICT, Line, converged, entry, number_of_entries, statistics
 from isotherm.run.goal import watched
 from isotherm.types import Batch, Params, Results
 
@@ -23,23 +24,38 @@ TRACE = 0.05  # by which the variance may be off on average, beside 3 standard e
 WORST_VARIANCE = 0.2  # and for one parameter
 RARE = 0.01  # how often one parameter of all may be further off by chance
 MOST_DRAWS = 1024  # at which forces are computed
+OTHER_MODES = "modes that no chain has visited"
+
+
+class Moments(NamedTuple):
+    """By parameter: how far mean and variance are off, with their errors (`found`), and how far they may be."""
+
+    names: tuple[str, ...]
+    found: SteinMoments
+    allowed_shift: np.ndarray
+    allowed_variance: np.ndarray
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `isotherm.check` found: true if nothing is bad. Print it; `table` has a line for each thing."""
+    """What `isotherm.check` found: true if nothing is bad. Print it; `table` has a line for each thing, `moments` the
+    mean and variance of each parameter, where they were checked."""
 
     table: tuple[Line, ...]
     not_checked: tuple[str, ...]
     passes: float
+    moments: Moments | None = field(default=None, compare=False, repr=False)
 
     def __bool__(self) -> bool:
         return all(line.good for line in self.table)
 
-    def __str__(self) -> str:
+    @property
+    def summary(self) -> str:
         bad = [line.name for line in self.table if not line.good]
-        summary = "nothing speaks against these draws" if not bad else f"do not rely on these draws: {', '.join(bad)}"
-        lines = [summary, *map(str, self.table), f"not checked: {'; '.join(self.not_checked)}"]
+        return "nothing speaks against these draws" if not bad else f"do not rely on these draws: {', '.join(bad)}"
+
+    def __str__(self) -> str:
+        lines = [self.summary, *map(str, self.table), f"not checked: {'; '.join(self.not_checked)}"]
         return "\n".join([*lines, f"it took {self.passes:.1f} passes over the data"])
 
 
@@ -73,20 +89,41 @@ def check(
     names, draws, params = _draws(tree, init)
     with Passes(len(jax.tree.leaves(data)[0]), progress) as passes:
         chosen = watched(draws.shape[2])
-        lines = [
-            *_diverged(tree),
-            *converged(draws[..., chosen], [names[i] for i in chosen], STRICT),
-            *statistics(tree, STRICT),
-        ]
-        not_checked = ["modes that no chain has visited"]
+        lines, moments = _own_numbers(tree, draws[..., chosen], [names[i] for i in chosen]), None
+        not_checked = [OTHER_MODES]
         finite = np.isfinite(draws).all(axis=(1, 2))
         if draws.shape[2] > MOST_PARAMETERS:
             not_checked.append(f"mean and variance: they need d×d matrices, for up to {MOST_PARAMETERS:,} parameters")
         elif draws.shape[1] < FEWEST_DRAWS or not finite.any():
             not_checked.append("mean and variance: there are too few draws")
         else:
-            lines += _moments(draws[finite], names, posterior, params, data, seed, passes)
-        return Verdict(tuple(lines), tuple(not_checked), passes.done)
+            moments = _moments(draws[finite], names, posterior, params, data, seed, passes)
+            lines += [_shift(moments), _trace(moments.found), _variances(moments)]
+        return Verdict(tuple(lines), tuple(not_checked), passes.done, moments)
+
+
+def check_without_data(tree: Results) -> Verdict:
+    """What a run's own numbers say, by the bounds of `check`; they cannot see every bias."""
+    names, draws = watched_draws(tree)
+    not_checked = (OTHER_MODES, "how far mean and variance are off, which takes the posterior and the data")
+    return Verdict(tuple(_own_numbers(tree, draws, names)), not_checked, 0.0)
+
+
+def watched_draws(tree: Results) -> tuple[list[str], np.ndarray]:
+    """Names of the parameters, or of some if there are very many, and their draws by (chain, draw, parameter)."""
+    chosen, seen = watched(number_of_entries(tree)), 0
+    names, parts = list[str](), []
+    for name, array in tree["posterior"].to_dataset().data_vars.items():
+        size = int(np.prod(array.shape[2:]))
+        here = chosen[(chosen >= seen) & (chosen < seen + size)] - seen
+        seen += size
+        names += [entry(str(name), array.shape[2:], i) for i in here]
+        parts.append(array.values.reshape(*array.shape[:2], -1)[..., here])
+    return names, np.concatenate(parts, axis=2)
+
+
+def _own_numbers(tree: Results, draws: np.ndarray, names: list[str]) -> list[Line]:
+    return [*_diverged(tree), *converged(draws, names, STRICT), *statistics(tree, STRICT)]
 
 
 def _draws(tree: Results, init: Params | None) -> tuple[list[str], np.ndarray, Params]:
@@ -114,7 +151,7 @@ def _diverged(tree: Results) -> list[Line]:
 
 def _moments(
     draws: np.ndarray, names: list[str], posterior: Posterior, params: Params, data: Batch, seed: int, passes: Passes
-) -> list[Line]:
+) -> Moments:
     rng = np.random.default_rng(seed)
     every = max(1, draws.shape[0] * draws.shape[1] // MOST_DRAWS)
     some = draws[:, ::every]
@@ -122,15 +159,18 @@ def _moments(
     z, forces, factor = forces_at(some, draws.mean(axis=(0, 1)), plain, params, data, rng, passes)
     along = factor / np.linalg.norm(factor, axis=1, keepdims=True)  # the direction in z in which a parameter changes
     found = stein_moments(z, forces, along)
-    return [_shift(found, names), _trace(found), _variances(found, names)]
+    rare = by_chance(len(names))
+    allowed_shift = np.maximum(WORST_SHIFT, rare * found.shift_error)
+    return Moments(tuple(names), found, allowed_shift, np.maximum(WORST_VARIANCE, rare * found.variance_error))
 
 
-def _shift(found: SteinMoments, names: list[str]) -> Line:
+def _shift(moments: Moments) -> Line:
+    names, found = moments.names, moments.found
     size, worst = found.distance, int(np.argmax(abs(found.shift)))
-    allowed = max(WORST_SHIFT, by_chance(len(names)) * float(found.shift_error[worst]))
+    allowed = float(moments.allowed_shift[worst])
     return Line(
         "mean",
-        size <= SHIFT and abs(found.shift[worst]) <= allowed,
+        bool(size <= SHIFT and abs(found.shift[worst]) <= allowed),
         f"off by {size:.3f} standard deviations; {names[worst]} by {found.shift[worst]:+.2f} "
         f"± {found.shift_error[worst]:.2f}",
         f"{SHIFT}, and {allowed:.2f} for one parameter",
@@ -149,8 +189,8 @@ def _trace(found: SteinMoments) -> Line:
     )
 
 
-def _variances(found: SteinMoments, names: list[str]) -> Line:
-    allowed = np.maximum(WORST_VARIANCE, by_chance(len(names)) * found.variance_error)
+def _variances(moments: Moments) -> Line:
+    names, found, allowed = moments.names, moments.found, moments.allowed_variance
     worst = int(np.argmax(abs(found.variance - 1) / allowed))
     return Line(
         "variance of each parameter",

@@ -166,6 +166,22 @@ def check(
         raise typer.Exit(1)
 
 
+@app.command()
+def report(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of a run: of `isotherm sample`, or of store= in Python.")
+    ],
+    data: Data = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("report.html"),
+) -> None:
+    """Write one HTML page about a run: whether to believe it, and pictures of its draws."""
+    from isotherm.experiments import stored_runs
+
+    with mistakes_in_a_sentence():
+        verdict = stored_runs.report_run(run, data, out)
+    typer.echo(f"{verdict.summary}\nreport: {out}")
+
+
 def _run(work: Callable[[], Any], run: Path, data: Path | None) -> None:
     """Run `work` and print how far the run in the folder `run` is; exit code 130 if Ctrl-C ended it."""
     from isotherm.experiments.stored_runs import status

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from isotherm.experiments import plots, report
-from isotherm.experiments.report import Entry, Picture, Section, Table
+from isotherm.experiments.report import Picture, Section
+from isotherm.page import Entry, Table
 
 ENTRIES = [
     {

@@ -6,8 +6,8 @@
   (run them, keep their results) → `cell` (sample and measure one cell, with `metrics`), `nuts` (the reference),
   `largest_step`.
 - From results to the report: `results` → `tables` (numbers, captions), `figure` (which curves), `plots` (colours,
-  markers, fonts) → `report` with `report.css` (the page) and `provenance` (version, commit, machine).
-- The commands: `reproduce`, `demo`, `stored_runs` (`isotherm sample` and `isotherm resume`).
+  markers, fonts) → `report` (the page) and `provenance` (version, commit, machine).
+- The commands: `reproduce`, `demo`, `stored_runs` (`isotherm sample`, `resume`, `check` and `report`).
 """
 
 NAMES = ("linear-regression", "mnist", "cifar10", "letter", "acoustic", "mnist10", "weak-order")

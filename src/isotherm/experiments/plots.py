@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isotherm import files
+from isotherm.plots import STYLE
 
 COLOURS = {
     "mccadl-known": "#009E73",
@@ -26,21 +27,6 @@ MARKERS = {
     "eccadl": "D",
 }
 DASHES = {1.0: "-", 10.0: "--"}  # by friction
-STYLE: Any = {
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.3,
-    "grid.linewidth": 0.5,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3.5,
-    "legend.frameon": False,
-    "figure.dpi": 120,
-    "savefig.dpi": 200,
-    "pdf.fonttype": 42,
-}
 
 
 class Line(NamedTuple):

@@ -1,6 +1,6 @@
-"""`isotherm sample`, `resume` and `check`: the models of the experiments on their data, stored as they go.
+"""`isotherm sample`, `resume`, `check` and `report`: the models of the experiments on their data, stored as they go.
 
-A stored run carries the name of its problem, by which `resume` and `check` find the model and the data again.
+A stored run carries the name of its problem, by which the others find the model and the data again.
 """
 
 import shlex
@@ -11,12 +11,14 @@ from typing import Any
 import xarray
 
 from isotherm import samplers
-from isotherm.checking import Verdict, check
+from isotherm.checking import Verdict, check, check_without_data
 from isotherm.experiments import catalogue
 from isotherm.experiments.tasks import Materials
+from isotherm.reporting import report
 from isotherm.samplers import settings as sampler_settings
 from isotherm.sampling import resume, sample
 from isotherm.store import run_name
+from isotherm.store.folder import HIDDEN
 
 PROBLEMS = {task.dataset: task for experiment in catalogue.ALL for task in experiment.tasks}
 SAMPLERS = sorted(sampler_settings.NAMES, key=lambda name: (name != "eccadl", name))
@@ -46,18 +48,36 @@ def continue_run(store: Path, steps: int | None, data_dir: Path | None) -> Any:
 def check_run(store: Path, data_dir: Path | None) -> Verdict:
     """Whether to believe a run that `start` began."""
     materials = materials_of(store, data_dir, "check it in Python, with isotherm.check(tree, posterior, data)")
-    tree = xarray.open_datatree(store, engine="zarr", chunks=None, consolidated=True)
-    return check(tree, materials.posterior, materials.data, init=materials.init)
+    return check(opened(store), materials.posterior, materials.data, init=materials.init)
+
+
+def report_run(store: Path, data_dir: Path | None, out: Path) -> Verdict:
+    """Write the report of any stored run; with the whole verdict, if `start` began it, for which there are data."""
+    check_is_there(store)
+    tree = opened(store)
+    verdict = check_run(store, data_dir) if tree.attrs.get("name") in PROBLEMS else check_without_data(tree)
+    report(tree, path=out, verdict=verdict)
+    return verdict
+
+
+def opened(store: Path) -> Any:
+    """Stores of ours describe all arrays in one place; those of others may not."""
+    ours = (store / HIDDEN).is_dir()
+    return xarray.open_datatree(store, engine="zarr", chunks=None, consolidated=ours)
 
 
 def materials_of(store: Path, data_dir: Path | None, instead: str) -> Materials:
     """The model and the data of a stored run, by the name of its problem."""
-    if not store.is_dir():
-        raise ValueError(f"RUN must be a folder made by `isotherm sample`, got {str(store)!r}, which is not there")
+    check_is_there(store)
     problem = run_name(store)
     if problem not in PROBLEMS:
         raise ValueError(f"{store} was not started with `isotherm sample`: it has no problem's name; {instead}")
     return PROBLEMS[problem].load(data_dir)
+
+
+def check_is_there(store: Path) -> None:
+    if not store.is_dir():
+        raise ValueError(f"RUN must be a folder made by `isotherm sample`, got {str(store)!r}, which is not there")
 
 
 def build_sampler(name: str, step_size: str, friction: float) -> Any:

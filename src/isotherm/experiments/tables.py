@@ -5,9 +5,9 @@ from statistics import median
 from typing import Any
 
 from isotherm.experiments import largest_step, paper, results
-from isotherm.experiments.report import Entry, Table
 from isotherm.experiments.results import Entries, Groups
 from isotherm.experiments.tasks import LABELS, Task
+from isotherm.page import Entry, Table
 
 METRICS = {
     "w2": "2-Wasserstein distance to the exact posterior",

@@ -28,8 +28,9 @@ from isotherm.experiments import figure, plots
 from isotherm.experiments.cell import first_bad_step
 from isotherm.experiments.experiment import Options
 from isotherm.experiments.jobs import Job, JobResult
-from isotherm.experiments.report import Entry, Section, Table
+from isotherm.experiments.report import Section
 from isotherm.experiments.tasks import LABELS
+from isotherm.page import Entry, Table
 from isotherm.posterior import Covariance, Noisy, Posterior
 from isotherm.samplers.settings import attributes
 from isotherm.sampling import sample

@@ -106,35 +106,60 @@ def statistics(tree: Results, bounds: Bounds) -> list[Line]:
     lines = []
     if "kinetic_temperature" in stats and stats.sizes["draw"] >= FEWEST_DRAWS:
         lines.append(temperature(stats["kinetic_temperature"].values, attributes, bounds))
-    if "friction" in stats and attributes.get("sampler") != "sghmc":  # whose friction is a number
-        entries = sum(int(np.prod(array.shape[2:])) for array in tree["posterior"].to_dataset().data_vars.values())
-        lines.append(friction(stats["friction"].values, attributes, entries, bounds))
+    if has_friction(tree):
+        lines.append(friction(stats["friction"].values, attributes, number_of_entries(tree), bounds))
     if "expm_error" in stats and (worst := float(np.nanmax(stats["expm_error"].values, initial=0))) > 0:
         advice = "raise rank, or use a smaller step_size"
         lines.append(Line("Krylov error", worst <= KRYLOV, f"{worst:.2g}", f"{KRYLOV}", advice))
     return lines
 
 
-def temperature(values: np.ndarray, attributes: Mapping[Any, Any], bounds: Bounds) -> Line:
+def has_friction(tree: Results) -> bool:
+    """Whether there is a thermostat; SGHMC's friction is a number."""
+    return "friction" in tree["sample_stats"].to_dataset() and tree.attrs.get("sampler") != "sghmc"
+
+
+def number_of_entries(tree: Results) -> int:
+    """How many parameters there are."""
+    return sum(int(np.prod(array.shape[2:])) for array in tree["posterior"].to_dataset().data_vars.values())
+
+
+class Law(NamedTuple):
+    """What the mean of a statistic should be, and how far off it may be."""
+
+    mean: float
+    allowed: float
+
+
+def temperature_law(values: np.ndarray, attributes: Mapping[Any, Any], bounds: Bounds) -> Law:
     T = float(attributes.get("sampler_temperature", 1.0))
+    return Law(T, bounds.temperature * T + 3 * float(standard_errors(values)))
+
+
+def temperature(values: np.ndarray, attributes: Mapping[Any, Any], bounds: Bounds) -> Line:
+    law = temperature_law(values, attributes, bounds)
     mean, error = float(np.mean(values)), float(standard_errors(values))
     return Line(
         "kinetic temperature",
-        abs(mean / T - 1) <= bounds.temperature + 3 * error / T,
-        f"{mean:.3f} ± {error:.3f}, should be {T:g}",
+        abs(mean - law.mean) <= law.allowed,
+        f"{mean:.3f} ± {error:.3f}, should be {law.mean:g}",
         f"{bounds.temperature:.0%} off",
         "the noise of the gradients is not removed; use isotherm.fit or isotherm.eccadl, larger batches or a smaller "
         "step_size",
     )
 
 
-def friction(values: np.ndarray, attributes: Mapping[Any, Any], entries: int, bounds: Bounds) -> Line:
+def friction_law(attributes: Mapping[Any, Any], entries: int, bounds: Bounds) -> Law:
     """ξ has mean A; its standard deviation is 1/√(βμ), with μ the number of parameters unless it is given."""
     given, mass = attributes.get("sampler_friction", "auto"), attributes.get("sampler_thermal_mass", "auto")
-    A, mean = 1.0 if given == "auto" else float(given), float(np.mean(values))
+    A = 1.0 if given == "auto" else float(given)
     T, mu = float(attributes.get("sampler_temperature", 1.0)), entries if mass == "auto" else float(mass)
-    off = bounds.friction * max(1.0, A) + 5 * (T / mu) ** 0.5
-    low = given != "auto" and mean < A - off  # where it is chosen, it may be more than 1
+    return Law(A, bounds.friction * max(1.0, A) + 5 * (T / mu) ** 0.5)
+
+
+def friction(values: np.ndarray, attributes: Mapping[Any, Any], entries: int, bounds: Bounds) -> Line:
+    (A, off), mean = friction_law(attributes, entries, bounds), float(np.mean(values))
+    low = attributes.get("sampler_friction", "auto") != "auto" and mean < A - off  # where chosen, it may be more than 1
     return Line(
         "friction",
         not low and mean <= A + off,
