@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from isotherm import arguments
@@ -141,7 +142,7 @@ def find(run: Run, bound: float, progress: bool) -> Found:
 def surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Forces, int]:
     """The run with CHAINS starts at typical draws, the forces near them, and the rows that one of those needs."""
     evaluation, population = run.evaluation, run.batches.population
-    posterior, params = evaluation.posterior, evaluation.params(run.starts[0])
+    posterior, params = evaluation.posterior, evaluation.params(jnp.asarray(run.starts[0]))
     try:
         anchored = (
             posterior
@@ -159,7 +160,7 @@ def surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Ru
 
 def piloted(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Forces, int]:
     """The same where the posterior cannot be anchored: what a run of eccadl finds from the user's start."""
-    posterior, params = run.evaluation.posterior, run.evaluation.params(run.starts[0])
+    posterior, params = run.evaluation.posterior, run.evaluation.params(jnp.asarray(run.starts[0]))
     pilot = run._replace(sampler=eccadl(), starts=np.repeat(run.starts[:1], CHAINS, axis=0))
     plan = Plan(PILOT, PILOT // 2, PILOT // 2 // DRAWS[0])
     with line(progress) as show, closing(Chains(pilot)) as chains, one_lapack_thread():
@@ -199,7 +200,7 @@ def looked_at(chains: Chains, plan: Plan, step: int) -> np.ndarray | None:
 def first_step(run: Run, forces: Forces) -> float:
     """One over the highest frequency (without momentum, its square): half of what is stable without any noise."""
     position, sampler = run.starts[0], run.sampler
-    w = sampler.inverse_root_mass(position) if hasattr(sampler, "inverse_root_mass") else 1.0
+    w = sampler.inverse_root_mass(jnp.asarray(position)) if hasattr(sampler, "inverse_root_mass") else 1.0
     factor = np.eye(len(position)) if run.evaluation.posterior.is_whitened else forces.factor
     widths = np.linalg.svd(factor / np.broadcast_to(np.asarray(w, np.float64), position.shape)[:, None])[1]
     narrowest = float(widths[-1])
@@ -254,7 +255,7 @@ def excess(found: Bias, bound: float) -> float:
     least = np.finfo(np.float64).tiny
     mean = (found.square - bound**2) / max(found.square_error, least)
     variance = (abs(found.trace - 1) - bound) / max(found.trace_error, least)
-    return float(np.nan_to_num(max(mean, variance), nan=np.inf))
+    return float(np.nan_to_num(np.max([mean, variance]), nan=np.inf))
 
 
 def is_gross(found: Bias) -> bool:
