@@ -92,6 +92,7 @@ def compare(problem: Problem, steps: int) -> dict[str, Any]:
         "seconds": searched,
         "scan_seconds": scanned,
         "share": searched[0] / scanned[0],
+        "processor_share": searched[1] / scanned[1],
         "anchoring": anchoring,
         "compiling": compiling,
         "bias": found.largest.bias._asdict(),
@@ -164,7 +165,7 @@ def main():
         losses = f"{r['loss']:.5f}, {r['nuts']:.5f} ({r['loss'] / r['nuts'] - 1:+.2%})" if "loss" in r else ""
         took = f"{r['seconds'][0]:.0f}, {r['scan_seconds'][0]:.0f}"
         begin = f"| {r['name']} | {r['found']:.3g} | {r['scan']:.3g} | {r['ratio']:.2f} | {took} |"
-        print(f"{begin} {r['share']:.3f} | {losses} |")
+        print(f"{begin} {r['share']:.3f}, {r['processor_share']:.3f} | {losses} |")
 
 
 if __name__ == "__main__":
