@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -73,6 +75,25 @@ def test_the_worse_of_mean_and_variance_counts():
 
 def test_fewer_parameters_more_draws():
     assert [stepping.draws_of(parameters) for parameters in (1, 50, 100, 1024)] == [128, 64, 32, 32]
+
+
+@pytest.mark.parametrize("temperature", [1.0, 4.0])
+def test_the_right_variance_is_that_of_the_samplers_temperature(temperature):
+    class Gaussian:
+        origin = np.zeros(50)
+
+        def positions(self, draws):
+            return draws
+
+        def at(self, positions, size):
+            return -positions
+
+    run = SimpleNamespace(sampler=isotherm.sgld(0.1, temperature=temperature))
+    trials = stepping.Trials(run, Gaussian(), 1, 0.1, print)
+    draws = 0.2 * temperature**0.5 + temperature**0.5 * RNG.standard_normal((16, 32, 50))
+    found = trials.bias(draws)
+    assert found.trace == pytest.approx(1, abs=4 * found.trace_error)
+    assert found.distance == pytest.approx(0.2, abs=0.02)  # 50 means, each ± 0.04
 
 
 def test_sgld_is_as_hot_as_it_should_be():

@@ -241,8 +241,9 @@ class Trials:
             step, end = end, 2 * end
 
     def bias(self, draws: np.ndarray) -> Bias:
-        z = self.forces.positions(draws)
-        return stein_bias(z, self.forces.at(z, self.size))
+        """At temperature T standard deviations are √T times as large, and the force of what is drawn from 1/T."""
+        z, root = self.forces.positions(draws), float(getattr(self.run.sampler, "temperature", 1.0)) ** 0.5
+        return stein_bias(z / root, self.forces.at(z, self.size) / root)
 
 
 def draws_of(parameters: int) -> int:
