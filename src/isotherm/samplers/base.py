@@ -120,9 +120,7 @@ class Overdamped:
 
     def step_size_at(self, step: Int[Array, ""], dtype: Any) -> Scalar:
         if self.step_size is None:
-            raise ValueError(
-                'step_size="auto" is found by isotherm.sample and isotherm.largest_step; give a number here'
-            )
+            raise ValueError('step_size="auto" is looked for by isotherm.sample; a step of its own needs a number')
         return jnp.asarray(self.step_size(step) if callable(self.step_size) else self.step_size, dtype)
 
     def inverse_root_mass(self, position: Vector) -> Vector | Number:
