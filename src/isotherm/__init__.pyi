@@ -7,6 +7,7 @@ from .reporting import report
 from .run.doubts import VerdictWarning
 from .samplers import Sampler, ccadl, eccadl, mccadl, msgld, sghmc, sgld, sgnht
 from .sampling import resume, sample
+from .stepping import largest_step
 from .store import StoreError
 from .version import __version__ as __version__
 
@@ -24,6 +25,7 @@ __all__ = [
     "diagnostics",
     "eccadl",
     "fit",
+    "largest_step",
     "mccadl",
     "models",
     "msgld",

@@ -1,5 +1,6 @@
 """`isotherm.sample` and `isotherm.resume`: from a user's arguments to labelled draws, in memory or in a store."""
 
+import dataclasses
 import os
 from contextlib import closing
 from typing import Any
@@ -17,6 +18,7 @@ from isotherm.run.plan import Plan, make_plan
 from isotherm.run.problem import Run, make_run
 from isotherm.run.recorder import Recorder
 from isotherm.samplers.base import Sampler, check_sampler
+from isotherm.stepping import BOUND, find
 from isotherm.store import constants
 from isotherm.store.folder import HIDDEN, as_path, check_new, latest, locked
 from isotherm.store.header import Header, new_header
@@ -48,7 +50,8 @@ def sample(
 
     Args:
         posterior: the model, or what `isotherm.anchor` made of it.
-        sampler: `isotherm.mccadl(...)` or another.
+        sampler: `isotherm.mccadl(...)` or another. At step_size="auto" a step size is looked for first, unless the
+            sampler chooses by itself (`isotherm.eccadl`); the attributes say what was found.
         data: a pytree of arrays with one leading length N.
         init: the parameters to start from, or a function of a random key that draws them, one start a chain. Chains on
             an anchored posterior start at typical draws unless it is given.
@@ -86,7 +89,19 @@ def sample(
         probabilities=probabilities,
     )
     plan = make_plan(steps, passes, burn_in, thin, run.batches)
-    return run_to_end(run, plan, store, progress)
+    if store is not None:
+        check_new(store)
+    return run_to_end(with_step_size(run, progress), plan, store, progress)
+
+
+def with_step_size(run: Run, progress: bool) -> Run:
+    """The run with a number for step_size="auto", if its sampler does not choose one by itself."""
+    chooses = getattr(run.sampler, "chooses_step_size", True)
+    if chooses or getattr(run.sampler, "step_size", None) is not None:
+        return run
+    found = find(run, BOUND, progress)
+    sampler = dataclasses.replace(run.sampler, step_size=found.largest.step_size)  # type: ignore[type-var]
+    return run._replace(sampler=sampler, notes=dict(run.notes) | found.notes(BOUND))
 
 
 def run_to_end(

@@ -204,3 +204,12 @@ def test_words_that_are_not_options():
         isotherm.sghmc(0.1, 1.0, noise_estimate=2.0)
     with pytest.raises(ValueError, match="unknown letter 'C'"):
         isotherm.sgnht(0.1, scheme="BACODAB")
+
+
+def test_auto_is_a_step_size_that_is_still_to_be_found(build):
+    sampler = build("auto")
+    assert sampler.step_size is None
+    if sampler.chooses_step_size:
+        pytest.skip("finds its own")
+    with pytest.raises(ValueError, match='step_size="auto" is looked for by'):
+        eager_step(sampler, jax.random.key(0), begin(build(0.1)))

@@ -23,6 +23,68 @@ LEAST_ROWS = 64  # for one force
 MOST_ROWS, MOST_PASSES = 2**21, 4  # for all of them together, whichever is more
 
 
+class Forces:
+    """The force at any position, from rows of its own, on an anchored posterior: near its origin with little noise."""
+
+    def __init__(self, anchored: Anchored, unravel: Unravel, data: Batch, rng: np.random.Generator, passes: Passes):
+        self.anchored, self.unravel, self.data, self.rng, self.passes = anchored, unravel, data, rng, passes
+        self.origin, self.factor = (np.asarray(part, np.float64) for part in anchored.coordinates)
+
+    @classmethod
+    def around(
+        cls,
+        center: np.ndarray,
+        spread: np.ndarray,
+        posterior: Posterior,
+        params: Params,
+        data: Batch,
+        rng: np.random.Generator,
+        passes: Passes,
+    ) -> "Forces":
+        """In coordinates around `center` in which the curvature is about 1. There the log-likelihood is taken exactly
+        to first order. `spread` is a rough scale of each parameter."""
+        data = checks.as_arrays("data", data)
+        rows = checks.check_data(data)
+        checks.check_model(posterior, params, data)
+        dtype, unravel = flattening(params)
+        everything = RowSums(posterior, unravel, data, advance=passes.add)
+        at = Coordinates(center.astype(dtype), np.diag(spread).astype(dtype))
+        passes.say("curvature")
+        at = turned(at, _whitening(posterior, unravel, data, rows, at, rng, passes))
+        passes.say("leverages")
+        leverages, _ = everything.leverages(at, rng.standard_normal((len(at.origin), PROBES)))
+        table = noise.table_of(leverages, dtype)
+        passes.say("gradient")
+        gradient = everything.gradient(at)[1]
+        coordinates, G = jax.tree.map(lambda array: jnp.asarray(array, dtype), (at, gradient))
+        model = posterior.log_likelihood, posterior.log_prior
+        return cls(Anchored(*model, coordinates, G, None, table, UNKNOWN, unravel), unravel, data, rng, passes)
+
+    def positions(self, draws: np.ndarray) -> np.ndarray:
+        """z of flat parameters (…, d)."""
+        shifts = (draws - self.origin).reshape(-1, len(self.origin))
+        return np.linalg.solve(self.factor, shifts.T).T.reshape(draws.shape)
+
+    def quiet_size(self, positions: np.ndarray) -> int:
+        """The number of rows with which the noise of a force at these positions is small, if they are not too many."""
+        self.passes.say("forces")
+        z = positions.reshape(-1, len(self.origin))
+        some = z[self.rng.permutation(len(z))[: noise.DRAWS]]
+        largest = noise.measure_at(self.anchored, self.unravel, self.data, self.rng, some).largest
+        most = max(MOST_PASSES * self.passes.rows, MOST_ROWS) // len(z)
+        return int(np.clip(largest / QUIET, LEAST_ROWS, max(LEAST_ROWS, most)))
+
+    def at(self, positions: np.ndarray, size: int) -> np.ndarray:
+        """The forces at positions z (…, d), each from so many rows."""
+        anchored, dtype = self.anchored, self.anchored.gradient.dtype
+        forces = [
+            _force(anchored, self.unravel, z, *noise.weighted_rows(self.data, anchored.rows, size, self.rng))
+            for z in positions.reshape(-1, len(self.origin)).astype(dtype)
+        ]
+        self.passes.add(size * len(forces))
+        return np.stack(forces).reshape(positions.shape)
+
+
 def forces_at(
     draws: np.ndarray,
     center: np.ndarray,
@@ -33,34 +95,15 @@ def forces_at(
     passes: Passes,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draws by (chain, draw, parameter) as positions z around `center`, where the curvature is about 1; the forces
-    there; and the factor of the coordinates. Around the center the log-likelihood is taken exactly to first order."""
-    data = checks.as_arrays("data", data)
-    rows = checks.check_data(data)
-    checks.check_model(posterior, params, data)
-    dtype, unravel = flattening(params)
-    everything = RowSums(posterior, unravel, data, advance=passes.add)
-    spread = np.maximum(draws.std(axis=(0, 1), dtype=np.float64), np.finfo(np.float32).tiny)
-    at = Coordinates(center.astype(dtype), np.diag(spread).astype(dtype))
-    passes.say("curvature")
-    at = turned(at, _whitening(posterior, unravel, data, rows, at, rng, passes))
-    passes.say("leverages")
-    leverages, _ = everything.leverages(at, rng.standard_normal((len(at.origin), PROBES)))
-    table = noise.table_of(leverages, dtype)
-    passes.say("gradient")
-    gradient = everything.gradient(at)[1]
-    coordinates, G = jax.tree.map(lambda array: jnp.asarray(array, dtype), (at, gradient))
-    anchored = Anchored(posterior.log_likelihood, posterior.log_prior, coordinates, G, None, table, UNKNOWN, unravel)
-    factor = np.asarray(at.factor, np.float64)
-    z = np.linalg.solve(factor, (draws - np.asarray(at.origin, np.float64)).reshape(-1, len(center)).T).T
-    passes.say("forces")
-    largest = noise.measure_at(anchored, unravel, data, rng, z[rng.permutation(len(z))[: noise.DRAWS]]).largest
-    most = max(MOST_PASSES * rows, MOST_ROWS) // len(z)
-    size = int(np.clip(largest / QUIET, LEAST_ROWS, max(LEAST_ROWS, most)))
-    forces = np.stack(
-        [_force(anchored, unravel, p.astype(dtype), *noise.weighted_rows(data, table, size, rng)) for p in z]
-    )
-    passes.add(size * len(z))
-    return z.reshape(draws.shape), forces.reshape(draws.shape), factor
+    there; and the factor of the coordinates."""
+    forces = Forces.around(center, spread_of(draws), posterior, params, data, rng, passes)
+    z = forces.positions(draws)
+    return z, forces.at(z, forces.quiet_size(z)), forces.factor
+
+
+def spread_of(draws: np.ndarray) -> np.ndarray:
+    """The standard deviations of draws by (chain, draw, parameter); not zero."""
+    return np.maximum(draws.std(axis=(0, 1), dtype=np.float64), np.finfo(np.float32).tiny)
 
 
 def _whitening(

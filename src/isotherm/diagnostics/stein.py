@@ -58,3 +58,48 @@ def standard_errors(values: np.ndarray) -> np.ndarray:
     means = values[:, : blocks * length].reshape(chains, blocks, length, *values.shape[2:]).mean(axis=2)
     flat = means.reshape(chains * blocks, *values.shape[2:])
     return np.asarray(flat.std(axis=0, ddof=min(1, len(flat) - 1)) / np.sqrt(len(flat)))
+
+
+class Bias(NamedTuple):
+    """How far the law of draws is from the posterior, without what chance adds: the square of the distance of the mean,
+    over the number of coordinates, and the mean variance over the true one, with standard errors; and how alike the
+    draws of a chain are: the variance of the chains' means over that of all draws, 1 where chains do not move."""
+
+    square: float
+    square_error: float
+    trace: float
+    trace_error: float
+    memory: float
+
+    @property
+    def distance(self) -> float:
+        """Of the mean, in posterior standard deviations, root mean square over coordinates."""
+        return float(np.sqrt(max(self.square, 0.0)))
+
+
+def stein_bias(positions: np.ndarray, forces: np.ndarray) -> Bias:
+    """Of whitened positions and the forces there, by (chain, draw, coordinate). Chains must be independent, and their
+    draws need not be: products of means are those of different chains, which chance does not make larger, and the
+    errors are what leaving out each chain in turn changes (the jackknife)."""
+    if positions.ndim != 3 or positions.shape != forces.shape or len(positions) < 3:
+        raise ValueError(
+            f"positions and forces must have the axes chain, draw and coordinate, with 3 chains or more, got shapes "
+            f"{positions.shape} and {forces.shape}"
+        )
+    z, F = (np.asarray(array, np.float64) for array in (positions, forces))
+    chains, d = len(z), z.shape[2]
+    z = z - z.mean(axis=(0, 1))
+    means, slopes, products = z.mean(axis=1), F.mean(axis=1), (z * F).mean(axis=1).sum(axis=1)
+
+    def estimates(kept: np.ndarray) -> tuple[float, float]:
+        m, f, pairs = means[kept], slopes[kept], kept.sum() * (kept.sum() - 1)
+        square = (f.sum(axis=0) @ f.sum(axis=0) - np.sum(f * f)) / pairs
+        cross = (m.sum(axis=0) @ f.sum(axis=0) - np.sum(m * f)) / pairs
+        return square / d, (cross - products[kept].mean()) / d
+
+    without = np.array([estimates(np.arange(chains) != chain) for chain in range(chains)])
+    square_error, trace_error = np.sqrt((chains - 1) * without.var(axis=0))
+    square, trace = estimates(np.ones(chains, bool))
+    spread = np.mean(z**2, axis=(0, 1))
+    memory = np.mean(np.where(spread > 0, means.var(axis=0, ddof=1) / np.where(spread > 0, spread, 1), 1))
+    return Bias(float(square), float(square_error), float(trace), float(trace_error), float(memory))

@@ -36,15 +36,20 @@ class Chains:
     """All chains of a run, at its beginning or as `carry` has them.
 
     The loop is compiled in the background, once for all groups, and here rather than in the threads that run it, since
-    JAX's settings are those of a thread.
+    JAX's settings are those of a thread. Chains that differ from others in their sampler's numbers alone, or in where
+    they are, go by the program of those (`like`).
     """
 
-    def __init__(self, run: Run, carry: Carry | None = None) -> None:
+    def __init__(self, run: Run, carry: Carry | None = None, like: "Chains | None" = None) -> None:
         on_cpu, small = jax.default_backend() == "cpu", run.batches.size * run.starts.shape[1] <= ONE_THREAD_UP_TO
         self.run, self.groups = run, chain_groups(run, run.chains if on_cpu else 1)
         self.slots = max(2, min(RECORD_BYTES // run.starts.nbytes, MOST_SLOTS))
         self._pool = ThreadPoolExecutor(min(len(self.groups), cores()))
-        self._compiling = self._pool.submit(self._lower(advance_on_one_thread if on_cpu and small else advance).compile)
+        if like is None:
+            loop = advance_on_one_thread if on_cpu and small else advance
+            self._compiling = self._pool.submit(self._lower(loop).compile)
+        else:
+            self._compiling = like._compiling
         self._carries = [
             begin(run, ids) if carry is None else jax.tree.map(lambda x, some=ids.numbers: jnp.asarray(x[some]), carry)
             for ids in self.groups

@@ -108,15 +108,19 @@ class Overdamped:
     temperature: Setting
     mass: Setting
 
+    chooses_step_size = False  # at step_size="auto", which is None; `isotherm.sample` finds one for those that do not
+
     @staticmethod
     def checked(step_size: Any, temperature: float, mass: Any) -> dict[str, Any]:
         return {
-            "step_size": arguments.step_size(step_size),
+            "step_size": arguments.unless_auto(step_size, arguments.step_size),
             "temperature": arguments.positive("temperature", temperature),
             "mass": None if mass is None else arguments.mass(mass),
         }
 
     def step_size_at(self, step: Int[Array, ""], dtype: Any) -> Scalar:
+        if self.step_size is None:
+            raise ValueError('step_size="auto" is looked for by isotherm.sample; a step of its own needs a number')
         return jnp.asarray(self.step_size(step) if callable(self.step_size) else self.step_size, dtype)
 
     def inverse_root_mass(self, position: Vector) -> Vector | Number:

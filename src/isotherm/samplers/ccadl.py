@@ -56,7 +56,8 @@ def ccadl(
     """The covariance-controlled adaptive Langevin thermostat, as first published.
 
     Args:
-        step_size: h, a number or a function of the step index.
+        step_size: h, a number, a function of the step index, or "auto": the largest whose bias is small, which
+            `isotherm.sample` then looks for (`isotherm.largest_step`).
         friction: A, the effective friction; ξ starts there.
         temperature: 1/β.
         thermal_mass: μ; "auto" is the number of parameters.

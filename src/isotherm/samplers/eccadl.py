@@ -92,6 +92,7 @@ class ECCAdL(Thermostat):
     covariance: str | None = field(metadata=STATIC)
     rank: int = field(metadata=STATIC)
 
+    chooses_step_size = True
     assumes_constant_noise = True  # S is an average over the run, so it must be much the same all over the posterior
 
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:

@@ -32,7 +32,8 @@ def msgld(step_size: Any, *, temperature: float = 1.0, mass: Any = None) -> MSGL
     """Modified stochastic-gradient Langevin dynamics.
 
     Args:
-        step_size: η, a number or a function of the step index.
+        step_size: η, a number, a function of the step index, or "auto": the largest whose bias is small, which
+            `isotherm.sample` then looks for (`isotherm.largest_step`).
         temperature: 1/β.
         mass: M, diagonal, here a preconditioner: a number, a vector or a pytree shaped like the parameters.
     """

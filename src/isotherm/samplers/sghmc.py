@@ -41,7 +41,8 @@ def sghmc(
     """Stochastic-gradient Hamiltonian Monte Carlo.
 
     Args:
-        step_size: h, a number or a function of the step index.
+        step_size: h, a number, a function of the step index, or "auto": the largest whose bias is small, which
+            `isotherm.sample` then looks for (`isotherm.largest_step`).
         friction: A.
         temperature: 1/β.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.

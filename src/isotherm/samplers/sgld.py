@@ -39,7 +39,8 @@ def sgld(step_size: Any, *, temperature: float = 1.0, mass: Any = None) -> SGLD:
     """Stochastic-gradient Langevin dynamics.
 
     Args:
-        step_size: η, a number or a function of the step index (a decreasing one makes it exact in the end).
+        step_size: η, a number, a function of the step index (a decreasing one makes it exact in the end), or "auto":
+            the largest whose bias is small, which `isotherm.sample` then looks for (`isotherm.largest_step`).
         temperature: 1/β.
         mass: M, diagonal, here a preconditioner: a number, a vector or a pytree shaped like the parameters.
     """
