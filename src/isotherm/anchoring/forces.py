@@ -55,12 +55,17 @@ def forces_at(
     passes.say("forces")
     largest = noise.measure_at(anchored, unravel, data, rng, z[rng.permutation(len(z))[: noise.DRAWS]]).largest
     most = max(MOST_PASSES * rows, MOST_ROWS) // len(z)
-    size = int(np.clip(largest / QUIET, LEAST_ROWS, max(LEAST_ROWS, most)))
+    size = int(np.clip(_power_of_two(largest / QUIET), LEAST_ROWS, max(LEAST_ROWS, most)))
     forces = np.stack(
         [_force(anchored, unravel, p.astype(dtype), *noise.weighted_rows(data, table, size, rng)) for p in z]
     )
     passes.add(size * len(z))
     return z.reshape(draws.shape), forces.reshape(draws.shape), factor
+
+
+def _power_of_two(number: float) -> float:
+    """At least the number: so that the next check finds a program that is compiled."""
+    return 2.0 ** np.ceil(np.log2(max(number, 1.0)))
 
 
 def _whitening(
