@@ -57,4 +57,4 @@ def standard_errors(values: np.ndarray) -> np.ndarray:
     length = draws // blocks
     means = values[:, : blocks * length].reshape(chains, blocks, length, *values.shape[2:]).mean(axis=2)
     flat = means.reshape(chains * blocks, *values.shape[2:])
-    return flat.std(axis=0, ddof=min(1, len(flat) - 1)) / np.sqrt(len(flat))
+    return np.asarray(flat.std(axis=0, ddof=min(1, len(flat) - 1)) / np.sqrt(len(flat)))
