@@ -87,7 +87,7 @@ def converged(draws: np.ndarray, names: list[str], bounds: Bounds) -> list[Line]
     found = convergence(draws)
     moves = np.ptp(draws, axis=(0, 1)) > 0  # what never moves has no numbers
     ess = np.where(moves, np.nan_to_num(found.least_ess), np.inf)
-    r_hat = np.where(moves, np.nan_to_num(found.r_hat, nan=np.inf), 1.0)
+    r_hat = np.where(moves, np.nan_to_num(found.r_hat, nan=np.inf, posinf=np.inf), 1.0)
     fewest, largest = int(np.argmin(ess)), int(np.argmax(r_hat))
     advice = "run longer, or drop more as burn-in; if chains stay apart, there may be several modes"
     worst = f"{r_hat[largest]:.3f}, largest for {names[largest]}"
