@@ -117,14 +117,15 @@ def draws_of(case: str, problem: Problem, reference: Reference, seed: int) -> An
 
 
 def measure(case: str, problem: Problem, reference: Reference, seed: int) -> dict[str, Any]:
-    began = time.perf_counter()
-    tree = draws_of(case, problem, reference, seed)
+    began, about = time.perf_counter(), {"problem": problem.name, "case": case, "seed": seed}
+    try:
+        tree = draws_of(case, problem, reference, seed)
+    except ValueError as error:  # fit refuses a posterior that it takes to be improper
+        nothing = {"lines": [], "passes": np.nan, "run": np.nan, "check": np.nan}
+        return about | nothing | {"accepted": False, "bad": [f"refused: {error}"]}
     ran = time.perf_counter()
     verdict = isotherm.check(tree, problem.posterior, problem.data, init=problem.init, seed=seed, progress=False)
-    return {
-        "problem": problem.name,
-        "case": case,
-        "seed": seed,
+    return about | {
         "accepted": bool(verdict),
         "bad": [line.name for line in verdict.table if not line.good],
         "lines": [str(line) for line in verdict.table],
@@ -141,8 +142,8 @@ def row(name: str, found: list[dict[str, Any]], cases: list[str]) -> str:
         right = sum(verdicts) if case in RIGHT else len(verdicts) - sum(verdicts)
         cells.append(f"{right}/{len(verdicts)}")
     runs = [each["run"] for each in found if each["case"] == "fit"]
-    checks, passes = (np.median([each[what] for each in found]) for what in ("check", "passes"))
-    ran = f"{np.median(runs):.1f} s" if runs else ""
+    checks, passes = (np.nanmedian([each[what] for each in found]) for what in ("check", "passes"))
+    ran = f"{np.nanmedian(runs):.1f} s" if runs else ""
     return f"| {name} | {' | '.join(cells)} | {checks:.1f} s, {passes:.0f} passes | {ran} |"
 
 

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 
 import jax
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import stdtrit
 
 from isotherm import arguments
 from isotherm.anchoring.anchor import MOST_PARAMETERS
 from isotherm.anchoring.forces import forces_at
 from isotherm.anchoring.progress import Passes
-from isotherm.diagnostics.stein import SteinMoments, stein_moments
+from isotherm.diagnostics.stein import BLOCKS, SteinMoments, stein_moments
 from isotherm.posterior import Posterior
 from isotherm.run.checks import named_entries, nested_params
-from isotherm.run.doubts import FEWEST_DRAWS, STRICT, Line, converged, statistics
+from isotherm.run.doubts import FEWEST_DRAWS, RARE, STRICT, Line, converged, statistics
 from isotherm.run.goal import watched
 from isotherm.types import Batch, Params, Results
 
@@ -21,7 +21,6 @@ SHIFT = 0.1  # standard deviations by which the mean may be off, root mean squar
 WORST_SHIFT = 0.15  # and for one parameter
 TRACE = 0.05  # by which the variance may be off on average, beside 3 standard errors,
 WORST_VARIANCE = 0.2  # and for one parameter
-RARE = 0.01  # how often one parameter of all may be further off by chance
 MOST_DRAWS = 1024  # at which forces are computed
 
 
@@ -122,15 +121,17 @@ def _moments(
     z, forces, factor = forces_at(some, draws.mean(axis=(0, 1)), plain, params, data, rng, passes)
     along = factor / np.linalg.norm(factor, axis=1, keepdims=True)  # the direction in z in which a parameter changes
     found = stein_moments(z, forces, along)
-    return [_shift(found, names), _trace(found), _variances(found, names)]
+    errors = by_chance(len(names), z.shape[0] * min(BLOCKS, z.shape[1]))
+    return [_shift(found, names, errors), _trace(found), _variances(found, names, errors)]
 
 
-def _shift(found: SteinMoments, names: list[str]) -> Line:
-    size, worst = found.distance, int(np.argmax(abs(found.shift)))
-    allowed = max(WORST_SHIFT, by_chance(len(names)) * float(found.shift_error[worst]))
+def _shift(found: SteinMoments, names: list[str], errors: float) -> Line:
+    bounds = np.maximum(WORST_SHIFT, errors * found.shift_error)
+    size, worst = found.distance, int(np.argmax(abs(found.shift) / bounds))
+    allowed = float(bounds[worst])
     return Line(
         "mean",
-        size <= SHIFT and abs(found.shift[worst]) <= allowed,
+        size <= SHIFT and bool(abs(found.shift[worst]) <= allowed),
         f"off by {size:.3f} standard deviations; {names[worst]} by {found.shift[worst]:+.2f} "
         f"± {found.shift_error[worst]:.2f}",
         f"{SHIFT}, and {allowed:.2f} for one parameter",
@@ -149,8 +150,8 @@ def _trace(found: SteinMoments) -> Line:
     )
 
 
-def _variances(found: SteinMoments, names: list[str]) -> Line:
-    allowed = np.maximum(WORST_VARIANCE, by_chance(len(names)) * found.variance_error)
+def _variances(found: SteinMoments, names: list[str], errors: float) -> Line:
+    allowed = np.maximum(WORST_VARIANCE, errors * found.variance_error)
     worst = int(np.argmax(abs(found.variance - 1) / allowed))
     return Line(
         "variance of each parameter",
@@ -161,6 +162,7 @@ def _variances(found: SteinMoments, names: list[str]) -> Line:
     )
 
 
-def by_chance(parameters: int) -> float:
-    """Standard errors by which one of so many parameters is off in RARE of all cases."""
-    return float(-ndtri(RARE / 2 / parameters))
+def by_chance(parameters: int, blocks: int) -> float:
+    """Standard errors by which one of so many parameters is off in RARE of all cases. The errors come from so many
+    blocks: with few, they are often too small themselves, and Student's t has the tails of a ratio of the two."""
+    return float(-stdtrit(max(1, blocks - 1), RARE / 2 / parameters))
