@@ -198,3 +198,46 @@ def test_a_stopped_reproduce_goes_on_where_it_was(tmp_path, stop):
         after = wait_for_cells(tmp_path, len(before) + 1)
         process.kill()
     assert {path: after[path] for path in before} == before
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Runs of linear regression on all rows: one that is long enough, and one that is not."""
+    folder = tmp_path_factory.mktemp("runs")
+    long, short = folder / "long.zarr", folder / "short.zarr"
+    for run, steps in ((long, "30000"), (short, "200")):
+        answer = invoke("sample", "linear_regression", str(run), "--steps", steps, "--thin", str(int(steps) // 200))
+        assert answer.exit_code == 0, answer.output
+    return long, short
+
+
+def test_check_says_what_it_found(stored):
+    answer = invoke("check", str(stored[0]))
+    assert "ok   mean: off by 0.0" in answer.output
+    assert "passes over the data" in answer.output
+    assert answer.exit_code == (0 if answer.output.startswith("nothing speaks against these draws") else 1)
+    assert answer.exit_code == 0, answer.output
+
+
+def test_check_of_a_run_that_is_too_short_ends_with_1(stored):
+    answer = invoke("check", str(stored[1]))
+    assert answer.exit_code == 1
+    assert answer.output.startswith("do not rely on these draws: ")
+    assert "BAD  effective draws: " in answer.output
+    assert "\n     run longer" in answer.output
+
+
+def test_check_of_what_is_no_run_is_one_sentence(tmp_path):
+    answer = invoke("check", str(tmp_path / "nothing.zarr"))
+    assert answer.exit_code == 1
+    assert "error: RUN must be a folder made by `isotherm sample`, got " in answer.output
+    assert "Traceback" not in answer.output
+
+
+def test_check_of_a_run_without_a_problem_says_what_to_do_instead(tmp_path):
+    posterior = isotherm.Posterior(lambda t, x: -((t - x) ** 2), lambda t: -(t**2))
+    settings = {"batch_size": 3, "steps": 40, "thin": 1, "progress": False, "store": tmp_path / "mine.zarr"}
+    isotherm.sample(posterior, isotherm.sgld(1e-3), np.zeros(9, np.float32), np.float32(0), **settings)
+    answer = invoke("check", str(tmp_path / "mine.zarr"))
+    assert answer.exit_code == 1
+    assert "it has no problem's name; check it in Python, with isotherm.check(tree, posterior, data)" in answer.output

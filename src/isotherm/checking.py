@@ -5,16 +5,16 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import stdtrit
 
 from isotherm import arguments
 from isotherm.anchoring.anchor import MOST_PARAMETERS
 from isotherm.anchoring.forces import forces_at
 from isotherm.anchoring.progress import Passes
-from isotherm.diagnostics.stein import SteinMoments, stein_moments
+from isotherm.diagnostics.stein import BLOCKS, SteinMoments, stein_moments
 from isotherm.posterior import Posterior
 from isotherm.run.checks import named_entries, nested_params
-from isotherm.run.doubts import FEWEST_DRAWS, STRICT, Line, converged, entry, number_of_entries, statistics
+from isotherm.run.doubts import FEWEST_DRAWS, RARE, STRICT, Line, converged, entry, number_of_entries, statistics
 from isotherm.run.goal import watched
 from isotherm.types import Batch, Params, Results
 
@@ -22,7 +22,6 @@ SHIFT = 0.1  # standard deviations by which the mean may be off, root mean squar
 WORST_SHIFT = 0.15  # and for one parameter
 TRACE = 0.05  # by which the variance may be off on average, beside 3 standard errors,
 WORST_VARIANCE = 0.2  # and for one parameter
-RARE = 0.01  # how often one parameter of all may be further off by chance
 MOST_DRAWS = 1024  # at which forces are computed
 OTHER_MODES = "modes that no chain has visited"
 
@@ -159,15 +158,15 @@ def _moments(
     z, forces, factor = forces_at(some, draws.mean(axis=(0, 1)), plain, params, data, rng, passes)
     along = factor / np.linalg.norm(factor, axis=1, keepdims=True)  # the direction in z in which a parameter changes
     found = stein_moments(z, forces, along)
-    rare = by_chance(len(names))
-    allowed_shift = np.maximum(WORST_SHIFT, rare * found.shift_error)
-    return Moments(tuple(names), found, allowed_shift, np.maximum(WORST_VARIANCE, rare * found.variance_error))
+    errors = by_chance(len(names), z.shape[0] * min(BLOCKS, z.shape[1]))
+    allowed_shift = np.maximum(WORST_SHIFT, errors * found.shift_error)
+    return Moments(tuple(names), found, allowed_shift, np.maximum(WORST_VARIANCE, errors * found.variance_error))
 
 
 def _shift(moments: Moments) -> Line:
-    names, found = moments.names, moments.found
-    size, worst = found.distance, int(np.argmax(abs(found.shift)))
-    allowed = float(moments.allowed_shift[worst])
+    names, found, bounds = moments.names, moments.found, moments.allowed_shift
+    size, worst = found.distance, int(np.argmax(abs(found.shift) / bounds))
+    allowed = float(bounds[worst])
     return Line(
         "mean",
         bool(size <= SHIFT and abs(found.shift[worst]) <= allowed),
@@ -201,6 +200,7 @@ def _variances(moments: Moments) -> Line:
     )
 
 
-def by_chance(parameters: int) -> float:
-    """Standard errors by which one of so many parameters is off in RARE of all cases."""
-    return float(-ndtri(RARE / 2 / parameters))
+def by_chance(parameters: int, blocks: int) -> float:
+    """Standard errors by which one of so many parameters is off in RARE of all cases. The errors come from so many
+    blocks: with few, they are often too small themselves, and Student's t has the tails of a ratio of the two."""
+    return float(-stdtrit(max(1, blocks - 1), RARE / 2 / parameters))

@@ -1,46 +1,114 @@
+"""Forces at draws from few rows: right on average, with little noise, in coordinates where the curvature is 1."""
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.nn import log_sigmoid
 
-import isotherm
-from isotherm.anchoring.forces import Forces, forces_at
+from isotherm import Posterior
+from isotherm.anchoring.forces import LEAST_ROWS, QUIET, forces_at
 from isotherm.anchoring.progress import Passes
 
-N, d = 3000, 3
-RNG = np.random.default_rng(0)
-X = RNG.standard_normal((N, d)).astype(np.float32)
-DATA = {"x": X, "y": (X @ np.float32([1, 2, 3]) + RNG.standard_normal(N)).astype(np.float32)}
-POSTERIOR = isotherm.Posterior(
-    lambda theta, row: -0.5 * (row["y"] - row["x"] @ theta) ** 2, lambda theta: -0.5 * jnp.sum(theta**2)
-)
-K = X.T.astype(float) @ X + np.eye(d)
-MEAN = np.linalg.solve(K, X.T.astype(float) @ DATA["y"])
-DRAWS = RNG.multivariate_normal(MEAN, np.linalg.inv(K), (4, 50))
+N, D = 2000, 4
 
 
-@pytest.fixture(name="passes")
-def _passes():
-    with Passes(N, show=False) as passes:
-        yield passes
+def log_likelihood(params, example):
+    return log_sigmoid(example["y"] * (example["x"] @ params["slope"] + params["offset"]))
 
 
-def test_forces_are_those_of_the_posterior_on_average(passes):
-    z, forces, factor = forces_at(DRAWS, DRAWS.mean((0, 1)), POSTERIOR, jnp.zeros(d), DATA, RNG, passes)
-    exact = -(DRAWS - MEAN) @ K @ factor
-    np.testing.assert_allclose(factor @ factor.T @ K, np.eye(d), atol=1e-3)  # float32, and all rows
-    np.testing.assert_allclose(z @ factor.T + DRAWS.mean((0, 1)), DRAWS, rtol=1e-5)
-    off = (forces - exact).reshape(-1, d)
-    assert (off.var(axis=0) < 1).all()  # QUIET is 0.5
-    assert (abs(off.mean(axis=0)) < 4 * off.std(axis=0) / np.sqrt(len(off))).all()
+def log_prior(params):
+    return -0.5 * (jnp.sum(params["slope"] ** 2) + params["offset"] ** 2)
 
 
-def test_once_made_they_are_computed_anywhere(passes):
-    forces = Forces.around(MEAN, np.ones(d), POSTERIOR, jnp.zeros(d), DATA, RNG, passes)
-    z = forces.positions(DRAWS)
-    before = passes.seen
-    few, many = forces.at(z, 64), forces.at(z[:, :2], 4096)
-    assert passes.seen - before == 200 * 64 + 8 * 4096
-    assert few.shape == z.shape
-    exact = -(DRAWS - MEAN) @ K @ forces.factor
-    np.testing.assert_allclose(many, exact[:, :2], atol=0.3)  # the noise of one row has a variance of about 3: ± 0.03
-    assert 64 <= forces.quiet_size(z) < N
+POSTERIOR = Posterior(log_likelihood, log_prior)
+INIT = {"offset": np.float32(0), "slope": np.zeros(D - 1, np.float32)}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((N, D - 1)) * [1, 10, 0.1]
+    y = np.where(rng.random(N) < 1 / (1 + np.exp(-x @ [0.5, 0.05, -5] - 1)), 1, -1)
+    return {"x": x.astype(np.float32), "y": y.astype(np.float32)}
+
+
+def exact_forces(flat, data):
+    def log_density(theta):
+        params = {"offset": theta[0], "slope": theta[1:]}
+        return jax.vmap(log_likelihood, (None, 0))(params, data).sum() + log_prior(params)
+
+    return np.asarray(jax.vmap(jax.grad(log_density))(jnp.asarray(flat, jnp.float32)), np.float64)
+
+
+@pytest.fixture(scope="module")
+def draws():
+    """Two chains of positions about as far from their mean as posterior draws are, and the mean a bit off the mode."""
+    rng = np.random.default_rng(1)
+    spread = np.array([0.06, 0.06, 0.006, 0.6])
+    return np.array([1, 0.5, 0.05, -5]) + spread * rng.standard_normal((2, 10, D))
+
+
+def forces(draws, data, seed=0):
+    passes = Passes(N, show=False)
+    made = forces_at(draws, draws.mean(axis=(0, 1)), POSTERIOR, INIT, data, np.random.default_rng(seed), passes)
+    return *made, passes
+
+
+def test_positions_are_the_draws(draws, data):
+    z, F, factor, _ = forces(draws, data)
+    assert z.shape == F.shape == draws.shape
+    np.testing.assert_allclose(draws.mean(axis=(0, 1)) + z @ factor.T, draws, atol=1e-4)
+
+
+def test_on_average_over_batches_they_are_the_exact_forces(draws, data):
+    """All draws at one place: the mean over their batches, and its error from the spread between them."""
+    place = draws[0, 0]
+    many = np.broadcast_to(place, (2, 400, D)) + 0.0
+    many[0, 0], many[1, 0] = draws[1, 0], draws[1, 1]  # a spread, from which the scales are taken
+    passes = Passes(N, show=False)
+    _, F, factor = forces_at(many, draws.mean(axis=(0, 1)), POSTERIOR, INIT, data, np.random.default_rng(0), passes)
+    here = F[:, 1:].reshape(-1, D)
+    expected = exact_forces(place[None], data)[0] @ factor
+    error = here.std(axis=0) / np.sqrt(len(here))
+    assert (error > 0).all()
+    # Five standard errors, and the rounding of float32 sums over 2,000 rows.
+    np.testing.assert_array_less(abs(here.mean(axis=0) - expected), 5 * error + 1e-3)
+
+
+def test_noise_is_small_beside_the_force(draws, data):
+    _, F, factor, _ = forces(draws, data)
+    noise = F - (exact_forces(draws.reshape(-1, D), data) @ factor).reshape(draws.shape)
+    # Its variance is at most QUIET in the noisiest direction; 80 numbers know it to √(2/80) = 16 %, four of those.
+    assert noise.var() < 1.6 * QUIET
+    assert abs(noise.mean()) < 5 * noise.std() / np.sqrt(noise.size)
+
+
+def test_curvature_is_one_in_the_coordinates(draws, data):
+    _, _, factor, _ = forces(draws, data)
+    center = draws.mean(axis=(0, 1))
+    step = 1e-2
+    there = np.concatenate([center + step * factor.T, center - step * factor.T])
+    F = exact_forces(there, data) @ factor
+    K = -(F[:D] - F[D:]) / (2 * step)
+    # All rows are used here; float32 forces of size 1, over steps of 0.02, know a curvature to some percent.
+    np.testing.assert_allclose(K, np.eye(D), atol=0.1)
+
+
+def test_passes_are_counted(draws, data):
+    *_, passes = forces(draws, data)
+    assert passes.seen >= 3 * N + LEAST_ROWS * draws.shape[0] * draws.shape[1]
+    assert passes.done == passes.seen / N
+
+
+def test_same_seed_same_forces(draws, data):
+    first, again, other = (forces(draws, data, seed)[1] for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_a_parameter_that_never_moves_has_coordinates(draws, data):
+    still = draws.copy()
+    still[..., 2] = 0.05
+    z, F, factor, _ = forces(still, data)
+    assert all(np.isfinite(array).all() for array in (z, F, factor))

@@ -72,7 +72,7 @@ class Forces:
         some = z[self.rng.permutation(len(z))[: noise.DRAWS]]
         largest = noise.measure_at(self.anchored, self.unravel, self.data, self.rng, some).largest
         most = max(MOST_PASSES * self.passes.rows, MOST_ROWS) // len(z)
-        return int(np.clip(largest / QUIET, LEAST_ROWS, max(LEAST_ROWS, most)))
+        return int(np.clip(_power_of_two(largest / QUIET), LEAST_ROWS, max(LEAST_ROWS, most)))
 
     def at(self, positions: np.ndarray, size: int) -> np.ndarray:
         """The forces at positions z (…, d), each from so many rows."""
@@ -104,6 +104,11 @@ def forces_at(
 def spread_of(draws: np.ndarray) -> np.ndarray:
     """The standard deviations of draws by (chain, draw, parameter); not zero."""
     return np.maximum(draws.std(axis=(0, 1), dtype=np.float64), np.finfo(np.float32).tiny)
+
+
+def _power_of_two(number: float) -> float:
+    """At least the number: so that the next check finds a program that is compiled."""
+    return 2.0 ** np.ceil(np.log2(max(number, 1.0)))
 
 
 def _whitening(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import chdtri
 
 from isotherm.diagnostics.convergence import convergence
 from isotherm.diagnostics.stein import standard_errors
@@ -15,6 +16,7 @@ KRYLOV = 0.01  # the estimated error of a matrix exponential, relative to the ve
 FEWEST_DRAWS = 4  # of a chain
 MOST_WATCHED = 256  # parameters, and
 MOST_DRAWS = 4000  # draws of a chain that a warning is based on
+RARE = 0.01  # how often one parameter of all may be further off by chance
 
 
 class VerdictWarning(RuntimeWarning):
@@ -87,15 +89,27 @@ def converged(draws: np.ndarray, names: list[str], bounds: Bounds) -> list[Line]
     found = convergence(draws)
     moves = np.ptp(draws, axis=(0, 1)) > 0  # what never moves has no numbers
     ess = np.where(moves, np.nan_to_num(found.least_ess), np.inf)
-    r_hat = np.where(moves, np.nan_to_num(found.r_hat, nan=np.inf), 1.0)
+    r_hat = np.where(moves, np.nan_to_num(found.r_hat, nan=np.inf, posinf=np.inf), 1.0)
     fewest, largest = int(np.argmin(ess)), int(np.argmax(r_hat))
+    allowed = max(bounds.r_hat, r_hat_by_chance(*draws.shape[::2]))
     advice = "run longer, or drop more as burn-in; if chains stay apart, there may be several modes"
     worst = f"{r_hat[largest]:.3f}, largest for {names[largest]}"
     least = f"{ess[fewest]:.0f}, fewest for {names[fewest]}"
     return [
-        Line("R-hat", bool(r_hat[largest] <= bounds.r_hat), worst, f"{bounds.r_hat:g}", advice),
+        Line("R-hat", bool(r_hat[largest] <= allowed), worst, f"{allowed:.4g}", advice),
         Line("effective draws", bool(ess[fewest] >= bounds.ess), least, f"at least {bounds.ess:g}", "run longer"),
     ]
+
+
+def r_hat_by_chance(chains: int, parameters: int) -> float:
+    """What the largest R-hat of so many parameters is above in RARE of all cases where chains are right.
+
+    R-hat looks at m = 2·chains halves, also of |θ|, of which a chain has fewer effective draws than of θ. With E of
+    them, R̂² is about 1 + χ²m/((m − 1)E), χ² of m − 1 degrees of freedom. E is as many as a verdict asks for: of six
+    sets of 2,400 draws of NUTS with 30 parameters, two had one beyond 1.01.
+    """
+    m = 2 * chains
+    return float(np.sqrt(1 + chdtri(m - 1, RARE / parameters) * m / (m - 1) / STRICT.ess))
 
 
 def statistics(tree: Results, bounds: Bounds) -> list[Line]:
