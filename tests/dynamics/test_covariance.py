@@ -93,16 +93,6 @@ def test_curvature_along_each_direction(kind, batches, within):
     assert (1 - within) * strongest <= found.strongest <= (1 + within) * strongest * (2 if kind is LowRank else 1)
 
 
-def test_low_rank_leaves_the_curvature_as_it_is_where_that_is_not_due():
-    before, K = estimate(LowRank, 20, K=jnp.asarray(CURVED)), jnp.asarray(2 * CURVED)
-    batch, key = local(gradients(99, SPREAD), K), jax.random.key(99)
-    rare, both = (jax.jit(lambda e, due=due: e.renewed(TRUE, due, batch, 20.0, key))(before) for due in (~TRUE, TRUE))
-    np.testing.assert_array_equal(rare.projected, both.projected)
-    for kept in (lambda e: e.bent, lambda e: e.rest_curvature, lambda e: e.outside.strongest):
-        np.testing.assert_array_equal(kept(rare), kept(before))
-        assert (kept(both) != kept(before)).any()
-
-
 @pytest.mark.usefixtures("float64")
 def test_stiffness_is_the_curvature_that_the_noise_does_not_outweigh():
     found = estimate(Dense, 3, K=jnp.asarray(CURVED))

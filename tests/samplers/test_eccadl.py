@@ -41,16 +41,6 @@ def test_parameters_of_16_bits_are_refused(dtype, covariance):
         isotherm.sample(posterior, sampler, data, init, batch_size=3, steps=20, progress=False)
 
 
-def test_a_low_rank_curvature_is_renewed_a_quarter_as_often_and_in_every_row():
-    sampler, parameters, parts = isotherm.eccadl(rank=32), 10_000, 16
-    for begin in (1280, 4096, 2**16):
-        steps = jnp.arange(begin, 2 * begin, dtype=jnp.int32)
-        due = np.asarray(jax.vmap(lambda step: sampler.renewal_due(step, parameters))(steps))
-        bends = np.asarray(jax.vmap(lambda step: sampler.curvature_due(step, parameters))(steps))[due]
-        assert 0.2 < bends.mean() < 0.4
-        assert set(np.flatnonzero(bends) % parts) == set(range(parts))
-
-
 N, d, n = 5000, 20, 250
 rng = np.random.default_rng(0)
 SCALES = np.geomspace(1, 30, d)

@@ -29,7 +29,6 @@ SEEN = 1e-5  # an eigenvalue over the largest, at least, that float32 knows
 STALE = 0.5  # of the noise that is remembered, at least, that a batch must have; if not, it is forgotten
 FAR = 4.0  # standard errors by which it must be less
 MOST_LEFT_OUT = 0.5  # of the noise along the eigenvectors of an average over few rows
-NEWEST = 0.25  # weight of a batch in a low-rank K, at least: K is renewed more rarely than S, and is less noisy
 BLOCK = 2  # how many of its directions a low-rank estimate renews at a time
 
 
@@ -62,11 +61,11 @@ class Local(NamedTuple):
         K = self.ratio * S if self.curvature is None else self.curvature.dense(S[0])
         return jnp.where(jnp.isfinite(K).all(), K, self.ratio * S)
 
-    def curved(self, v: Vector, image: Vector | None = None) -> Vector:
-        """K v; `image` is S v, if it is known."""
-        image = self.covariance.matvec(v) if image is None else image
+    def products(self, v: Vector) -> tuple[Vector, Vector]:
+        """S v and K v."""
+        image = self.covariance.matvec(v)
         bent = self.ratio * image if self.curvature is None else self.curvature.matvec(v)
-        return jnp.where(jnp.isfinite(bent).all(), bent, self.ratio * image)
+        return image, jnp.where(jnp.isfinite(bent).all(), bent, self.ratio * image)
 
 
 class Directions(NamedTuple):
@@ -247,7 +246,7 @@ class Outside(NamedTuple):
         return cls(v / jnp.linalg.norm(v), jnp.zeros((), position.dtype))
 
     def renewed(self, due: Condition, local: Local, outside: Callable[[Vector], Vector]) -> "Outside":
-        image = _if(due, lambda: outside(local.curved(self.vector)), self.vector)
+        image = outside(local.products(self.vector)[1])
         size = jnp.linalg.norm(image)
         turns = due & (size > 0)
         # The norm of Kv is nearer to the largest eigenvalue than v·Kv, and never beyond it.
@@ -280,7 +279,7 @@ class Diagonal(NamedTuple):
     def _renewed(self, local: Local, weight: Scalar, key: RandomKey) -> "Diagonal":
         values = blend(self.values, local.covariance.diagonal(), weight)
         signs = jax.random.rademacher(key, self.values.shape, self.values.dtype)
-        curvatures = blend(self.curvatures, signs * local.curved(signs), weight)
+        curvatures = blend(self.curvatures, signs * local.products(signs)[1], weight)
         outside = self.outside.renewed(jnp.array(True), local, lambda v: v)
         ceiling = jnp.maximum(outside.strongest, local.ratio * jnp.max(values))
         return Diagonal(self.renewals + 1, values, jnp.median(values), curvatures, outside, ceiling)
@@ -360,7 +359,7 @@ class LowRank(NamedTuple):
 
         def renew(i: Array, estimate: LowRank) -> LowRank:
             key = jax.random.fold_in(renewal_key, i)
-            return estimate._renewed(jnp.array(True), jnp.array(True), local, zero + 1, zero + 1, key)
+            return estimate._renewed(jnp.array(True), local, zero + 1, zero + 1, key)
 
         random_basis = jax.lax.fori_loop(0, k, fill, nothing)
         return jax.lax.fori_loop(0, 2 * blocks, renew, random_basis)._replace(renewals=jnp.full_like(zero, blocks))
@@ -378,16 +377,13 @@ class LowRank(NamedTuple):
         self, due: Condition, curvature_due: Condition, local: Local, window: Number, key: RandomKey
     ) -> "LowRank":
         visits = jnp.floor(self.renewals / self._blocks) + 1  # of this block
-        weights = windowed(visits, window), windowed(self.renewals + 1, window)
-        return self._renewed(due, due & curvature_due, local, *weights, key)
+        return self._renewed(due, local, windowed(visits, window), windowed(self.renewals + 1, window), key)
 
-    def _renewed(
-        self, due: Condition, bends: Condition, local: Local, weight: Scalar, rest_weight: Scalar, key: RandomKey
-    ) -> "LowRank":
+    def _renewed(self, due: Condition, local: Local, weight: Scalar, rest_weight: Scalar, key: RandomKey) -> "LowRank":
         begin = self._size * (self.renewals.astype(jnp.int32) % self._blocks)
 
         def row(i: Array, estimate: LowRank) -> LowRank:
-            return estimate._turned(due, bends, begin + i, local, weight)
+            return estimate._turned(due, begin + i, local, weight)
 
         after = jax.lax.fori_loop(0, self._size, row, self)
         values, vectors = jnp.linalg.eigh(_symmetric(after.projected))
@@ -395,38 +391,33 @@ class LowRank(NamedTuple):
         curvatures = jnp.maximum(jnp.sum(vectors * (bent @ vectors), axis=0), 0)
         random = jax.random.normal(key, self.basis.shape[1:], self.basis.dtype)
         probe = after._orthonormal(random, after.basis @ random)
-        image = local.covariance.matvec(probe)
-        curved = _if(bends, lambda: local.curved(probe, image), probe)
-        outside = self.outside.renewed(bends, local, lambda v: v - (after.basis @ v) @ after.basis)
+        image, curved = local.products(probe)
         new = after._replace(
             renewals=self.renewals + 1,
             values=jnp.maximum(values, 0),
             vectors=vectors,
             rest=blend(self.rest, probe @ image, rest_weight),
             curvatures=curvatures,
-            rest_curvature=jnp.where(
-                bends, blend(self.rest_curvature, probe @ curved, rest_weight), self.rest_curvature
-            ),
+            rest_curvature=blend(self.rest_curvature, probe @ curved, rest_weight),
             inner_stiffness=jnp.linalg.eigvalsh(bent - local.share * _symmetric(after.projected))[-1],
             inner_strongest=jnp.linalg.eigvalsh(bent)[-1],
-            outside=outside,
+            outside=self.outside.renewed(due, local, lambda v: v - (after.basis @ v) @ after.basis),
         )
         small = jax.tree.map(lambda new, old: jnp.where(due, new, old), [*new[:1], *new[2:]], [*self[:1], *self[2:]])
         return LowRank(small[0], after.basis, *small[1:])
 
-    def _turned(self, due: Condition, bends: Condition, i: Array, local: Local, weight: Scalar) -> "LowRank":
+    def _turned(self, due: Condition, i: Array, local: Local, weight: Scalar) -> "LowRank":
         """Row i by one step of subspace iteration, weighted as this batch is: q ← sq + κSq, orthonormal to other rows.
 
         s is the geometric mean of q·Sq and the least eigenvalue. With q·Sq alone, a row that holds a strong direction
         takes long to turn to a weak one; with the least eigenvalue alone, the batch's noise turns strong directions.
         """
         q = self.basis[i]
-        image = local.covariance.matvec(q)
-        curved = _if(bends, lambda: local.curved(q, image), q)
+        image, curved = local.products(q)
         # One product, or XLA would keep a copy of the old basis for the second.
         inside, curving = (self.basis @ jnp.stack([image, curved], axis=1)).T
         column = jnp.where(due, blend(self.projected[i], inside, weight), self.projected[i])
-        bent = jnp.where(bends, blend(self.bent[i], curving, jnp.maximum(weight, NEWEST)), self.bent[i])
+        bent = jnp.where(due, blend(self.bent[i], curving, weight), self.bent[i])
         others = jnp.arange(self.values.size, dtype=i.dtype) != i
         turned = jnp.sqrt(jnp.maximum(column[i] * self.values[0], 0)) * q + weight * image
         turns = due & (turned @ turned > 0)
@@ -499,11 +490,6 @@ def strongest_direction(matrix: Matrix, scale: Vector) -> tuple[Scalar, Vector]:
 
     v = jax.lax.fori_loop(0, POWER, turn, start / jnp.linalg.norm(start))
     return jnp.linalg.norm(root * (matrix @ (root * v))), root * v
-
-
-def _if(due: Condition, product: Callable[[], Vector], like: Vector) -> Vector:
-    """A product that costs nothing where it is not due."""
-    return jax.lax.cond(due, product, lambda: jnp.zeros_like(like))
 
 
 def _symmetric(matrix: Matrix) -> Matrix:

@@ -42,8 +42,7 @@ FAR_WINDOW = 4.0  # renewals over which S is averaged on the way home, where it 
 # by others two thirds are the newest
 COOLING = 4.0  # the distance from the mode over the one that the chain is allowed to keep until the next renewal
 RENEWALS = 16  # of the whole estimate while the number of steps doubles
-EARLY = 512  # steps in which K is renewed as often as S; after that, at powers of two,
-ROUNDS = 4  # and by a low-rank estimate in every fourth round through its rows
+EARLY = 512  # steps in which K is renewed as often as S; after that, at powers of two
 SPREAD = 1e4  # of the diagonal of K, above which it becomes the mass; float32 has seven digits
 LEAST = 1e-12  # a mass over the largest, at least
 AT_HOME = 4096  # steps after which no chain is taken to be far from home
@@ -162,7 +161,7 @@ class ECCAdL(Thermostat):
             estimate = estimate._replace(
                 renewals=jnp.where(due & far, jnp.minimum(estimate.renewals, 1), estimate.renewals)
             )
-        estimate = estimate.renewed(due, self.curvature_due(step, state.position.size), local, window, renewal_key)
+        estimate = estimate.renewed(due, doubled | (step < EARLY), local, window, renewal_key)
         asked = (step == 0) | (due & far & (step < AT_HOME))
         distance = jax.lax.cond(
             asked,
@@ -278,14 +277,6 @@ class ECCAdL(Thermostat):
         parts = ESTIMATES[kind].parts(parameters, self.rank)
         power = jnp.left_shift(1, _bit_length(step | 1) - 1)  # the largest power of two that is at most `step`
         return jnp.maximum(default if self.every is None else self.every, power // (RENEWALS * parts))
-
-    def curvature_due(self, step: Int[Array, ""], parameters: int) -> Bool[Array, ""]:
-        """Whether a renewal before this step is one of K too."""
-        due, kind = self._doubled(step) | (step < EARLY), self.kind(parameters)
-        if kind != "low_rank":
-            return due
-        rounds = step // self._interval(step, parameters) // LowRank.parts(parameters, self.rank)
-        return due | (rounds % ROUNDS == 0)
 
     def kind(self, parameters: int) -> str:
         """Which estimate of the covariance."""
