@@ -26,13 +26,13 @@ def bias(distance=0.0, trace=1.0, memory=0.1):
     return Bias(distance**2, 1e-4, trace, 0.01, memory)
 
 
-def below(edge, memory=lambda h: 0.1):
+def below(edge, memory=lambda h: 0.1, steps=stepping.MOST_STEPS):
     """A sampler whose variance is right below an edge and twice too large above; and the steps that were tried."""
     tried = []
 
     def trial(h):
         tried.append(h)
-        return Trial(h, bias(trace=1.0 if h < edge else 2.0, memory=memory(h)), 256, h < edge)
+        return Trial(h, bias(trace=1.0 if h < edge else 2.0, memory=memory(h)), steps, h < edge)
 
     return trial, tried
 
@@ -56,9 +56,15 @@ def test_no_step_passes():
 
 def test_chains_that_are_too_slow_end_the_search():
     trial, tried = below(0.0, memory=lambda h: 0.02 / h)
-    with pytest.raises(ValueError, match="chains still remember their start after 256 steps, and smaller"):
+    with pytest.raises(ValueError, match="chains still remember their start after 32,768 steps, and smaller"):
         search(trial, 1.0, 0.1)
     assert tried == [1.0, 0.5, 0.25, 0.125, 0.0625]
+
+
+def test_a_step_that_is_far_too_hot_is_not_taken_for_a_slow_one():
+    """It was given up after few steps, in which chains forget little."""
+    found = search(below(1e-3, memory=lambda h: 0.9, steps=256)[0], 1.0, 0.1)
+    assert 1e-3 / stepping.PRECISION <= found.largest.step_size < 1e-3
 
 
 def test_diverged_chains_are_told():

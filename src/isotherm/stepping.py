@@ -56,8 +56,8 @@ class Trial(NamedTuple):
 
     @property
     def is_slow(self) -> bool:
-        """Its chains still remember where they started."""
-        return self.bias is not None and self.bias.memory > FORGOTTEN
+        """Its chains still remember where they started, after all the steps that they may have."""
+        return self.bias is not None and self.bias.memory > FORGOTTEN and self.steps >= MOST_STEPS
 
     def __str__(self) -> str:
         if self.bias is None:
