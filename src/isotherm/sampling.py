@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from isotherm import arguments
 from isotherm.posterior import Posterior
-from isotherm.run.chains import Chains
+from isotherm.run.chains import TRACING, Chains
 from isotherm.run.checks import check_starts
 from isotherm.run.execute import execute
 from isotherm.run.goal import Goal
@@ -110,7 +110,8 @@ def run_to_end(
     """The results of a run that begins, or of as much of it as there is when it is stopped."""
     path = None if store is None else check_new(store)
     with closing(Chains(run)) as moving:
-        check_starts(run.evaluation, run.starts, run.data)
+        with TRACING:
+            check_starts(run.evaluation, run.starts, run.data)
         if path is None:
             return execute(moving, plan, 0, 0.0, Recorder(Labels(run, plan), moving.missing()), progress, goal)
         with locked(path, new=True):

@@ -5,6 +5,7 @@ its core's cache. Elsewhere one group holds all chains, and one program advances
 """
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import NamedTuple
@@ -22,6 +23,11 @@ from isotherm.types import Draws
 RECORD_BYTES = 2**22  # what a call of the loop may record on the device
 MOST_SLOTS = 8192  # and how many draws: a quarter of a second's worth on the smallest models
 ONE_THREAD_UP_TO = 2**19  # n·d up to which a step is faster on one thread than shared among two (benchmarks/threads.py)
+
+
+# One thread at a time traces and calls what is not compiled ahead: JAX's caches compare programs by Python's own `==`,
+# during which another thread may run and change them; with threads of a user's own that has ended in a segmentation fault.
+TRACING = threading.RLock()
 
 
 class Snapshot(NamedTuple):
