@@ -170,6 +170,8 @@ def main() -> None:
             flush=True,
         )
     large = [row for row in found if row["N"] >= MARKS["from"]]
+    if len(large) < 2:
+        return  # there is nothing to compare
     spread, used = (
         max(row[rate] for row in large) / min(row[rate] for row in large)
         for rate in ("draws_a_second", "draws_a_processor_second")
