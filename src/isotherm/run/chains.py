@@ -25,8 +25,8 @@ MOST_SLOTS = 8192  # and how many draws: a quarter of a second's worth on the sm
 ONE_THREAD_UP_TO = 2**19  # n·d up to which a step is faster on one thread than shared among two (benchmarks/threads.py)
 
 
-# One thread at a time traces and calls what is not compiled ahead: JAX's caches compare programs by Python's own `==`,
-# during which another thread may run and change them; with threads of a user's own that has ended in a segmentation fault.
+# One thread at a time traces: JAX's caches compare programs by Python's own `==`, during which another thread may run and
+# change them; where a user has threads of their own, that has once ended in a segmentation fault.
 TRACING = threading.RLock()
 
 
@@ -51,15 +51,19 @@ class Chains:
         self.run, self.groups = run, chain_groups(run, run.chains if on_cpu else 1)
         self.slots = max(2, min(RECORD_BYTES // run.starts.nbytes, MOST_SLOTS))
         self._pool = ThreadPoolExecutor(min(len(self.groups), cores()))
-        if like is None:
-            loop = advance_on_one_thread if on_cpu and small else advance
-            self._compiling = self._pool.submit(self._lower(loop).compile)
-        else:
-            self._compiling = like._compiling
-        self._carries = [
-            begin(run, ids) if carry is None else jax.tree.map(lambda x, some=ids.numbers: jnp.asarray(x[some]), carry)
-            for ids in self.groups
-        ]
+        with TRACING:
+            if like is None:
+                lowered = self._lower(advance_on_one_thread if on_cpu and small else advance)
+                self._compiling = self._pool.submit(lowered.compile)
+            else:
+                self._compiling = like._compiling
+            self._carries = [self._begun(ids, carry) for ids in self.groups]
+
+    def _begun(self, ids: ChainIds, carry: Carry | None) -> Carry:
+        """Some chains where they start, or as `carry` has them."""
+        if carry is None:
+            return begin(self.run, ids)
+        return jax.tree.map(lambda x: jnp.asarray(x[ids.numbers]), carry)
 
     def advance(self, plan: Plan, first: int, last: int) -> Draws:
         """The steps from `first` up to `last`, of all chains; the draws that they complete."""
