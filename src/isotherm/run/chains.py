@@ -25,8 +25,8 @@ MOST_SLOTS = 8192  # and how many draws: a quarter of a second's worth on the sm
 ONE_THREAD_UP_TO = 2**19  # n·d up to which a step is faster on one thread than shared among two (benchmarks/threads.py)
 
 
-# One thread at a time traces: JAX's caches compare programs by Python's own `==`, during which another thread may run and
-# change them; where a user has threads of their own, that has once ended in a segmentation fault.
+# One thread at a time traces: JAX's caches compare programs by Python's own `==`, during which another thread may run
+# and change them; where a user has threads of their own, that has once ended in a segmentation fault.
 TRACING = threading.RLock()
 
 
