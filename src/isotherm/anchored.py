@@ -85,6 +85,11 @@ class Anchored(Posterior, has_arrays=True):
     def chosen_batch_size(self) -> int:
         return int(self.findings.batch_size)
 
+    @property
+    def mode(self) -> Params:
+        """The anchor θ̂, which is near it."""
+        return self.unravel(jnp.asarray(self.coordinates.origin))
+
     def typical_params(self, seed: int, chains: int) -> list[Params]:
         """Draws of the Gaussian that the posterior is near to."""
         z = np.random.default_rng([seed, START]).standard_normal((chains, len(self.gradient)))

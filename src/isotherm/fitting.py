@@ -81,13 +81,15 @@ def fit(
     checks.check_data(data)
     data = jax.tree.map(placed, data)  # once for all that follows
     settings: Json = {"chains": chains, "seed": seed, "name": None, "replace": True}
-    anchored, why_not = anchored_if_it_pays(posterior, data, init, settings, progress)
-    if anchored is not None:
+    anchored, why_not = anchored_or_why_not(posterior, data, init, settings, progress)
+    if anchored is not None and not why_not:
         run = make_run(anchored, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(anchored))
         draws = max(FIRST_DRAWS, int(STEPS_A_DRAW * goal.ess / run.chains))
         plan = Plan(BURN_IN + draws, BURN_IN, 1)
     else:
         warnings.warn(why_not, RuntimeWarning, stacklevel=2)
+        if anchored is not None and (init is None or anchored.findings.modes == 1):
+            init = anchored.mode
         run, plan, most = plain_run(posterior, data, init, settings, why_not)
         goal = goal._replace(most_steps=most)
     tree = run_to_end(run, plan, store, progress, goal)
@@ -96,10 +98,10 @@ def fit(
     return tree
 
 
-def anchored_if_it_pays(
+def anchored_or_why_not(
     posterior: Posterior, data: Batch, init: Params | None, settings: Json, progress: bool
 ) -> tuple[Anchored | None, str]:
-    """The anchored posterior, or why it is not used, in a sentence."""
+    """The anchored posterior, if there is one, and why it is not used, in a sentence, if it is not."""
     rows = len(jax.tree.leaves(data)[0])
     try:
         if isinstance(posterior, Anchored):
@@ -112,22 +114,20 @@ def anchored_if_it_pays(
         return None, without_anchor(str(reason), rows)
     found = anchored.findings
     if found.modes > 1:
-        return None, without_anchor("the posterior has more than one mode, and chains do not cross between them", rows)
-    if found.bend > MOST_BENT:
-        return None, without_anchor(
+        why_not = "the posterior has more than one mode, and chains do not cross between them"
+    elif found.bend > MOST_BENT:
+        why_not = (
             f"the posterior is far from a Gaussian around its mode (the force is off by {min(found.bend, 9.99):.0%} or "
-            "more)",
-            rows,
+            "more)"
         )
-    if found.batch_size > LARGE_SHARE * rows:
-        return None, without_anchor(
+    elif found.batch_size > LARGE_SHARE * rows:
+        why_not = (
             f"batches of {found.batch_size:,} of the {rows:,} rows would be needed: there are too few rows for "
-            f"{len(anchored.gradient):,} parameters",
-            rows,
+            f"{len(anchored.gradient):,} parameters"
         )
-    if hot := too_hot(anchored, data, settings):
-        return None, without_anchor(hot, rows)
-    return anchored, ""
+    else:
+        why_not = too_hot(anchored, data, settings)
+    return anchored, without_anchor(why_not, rows) if why_not else ""
 
 
 def without_anchor(reason: str, rows: int) -> str:
@@ -171,9 +171,7 @@ def plain_run(
     """A run of eccadl on plain batches, or on all rows if they are few; its first plan; and how many steps it may
     have."""
     rows = len(jax.tree.leaves(data)[0])
-    if isinstance(posterior, Anchored):
-        init = posterior.typical_params(settings["seed"], 1)[0] if init is None else init
-        posterior = Posterior(posterior.log_likelihood, posterior.log_prior)
+    posterior = Posterior(posterior.log_likelihood, posterior.log_prior)
     exact = rows <= SMALL
     size = rows if exact else int(np.clip(rows // 16, *PLAIN_BATCH))
     settings = settings | {"replace": not exact}

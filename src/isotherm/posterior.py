@@ -163,8 +163,8 @@ class Posterior:
         arguments.function("log_prior", self.log_prior, "(params) -> scalar")
 
     # What samplers see is a function of a flat vector, the position. Here that is the parameters themselves, the
-    # log-likelihood is estimated from batches, and the log-prior is exact; an anchored posterior (anchor.py) has other
-    # coordinates and knows more of the sum exactly.
+    # log-likelihood is estimated from batches, and the log-prior is exact; an anchored posterior (anchored.py) has
+    # other coordinates and knows more of the sum exactly.
 
     is_whitened = False  # whether the curvature is about 1 in every direction of the positions
 
