@@ -182,3 +182,17 @@ def test_bad_arguments():
         isotherm.anchor(LOGISTIC, data, np.zeros(3, np.float32), seed=-1)
     with pytest.raises(ValueError, match="data must hold at least one row"):
         isotherm.anchor(LOGISTIC, {"x": X[:0], "y": Y[:0]}, np.zeros(3, np.float32))
+
+
+def test_a_level_that_few_rows_lack_is_no_flat_direction():
+    """With a flat prior, 2,000 rows without a level say nothing of it; all rows do."""
+    rng = np.random.default_rng(0)
+    level = np.where(np.arange(30_000) % 6_000 == 17, 2, rng.integers(0, 2, 30_000)).astype(np.int32)
+    data = {"level": level, "y": (rng.standard_normal(30_000) + level).astype(np.float32)}
+    posterior = isotherm.Posterior(
+        lambda theta, row: -0.5 * (row["y"] - theta[row["level"]]) ** 2, lambda theta: 0.0 * jnp.sum(theta)
+    )
+    anchored = isotherm.anchor(posterior, data, jnp.zeros(3), progress=False)
+    means = [data["y"][level == each].mean() for each in range(3)]
+    errors = 1 / np.sqrt(np.bincount(level))
+    assert (abs(np.asarray(anchored.coordinates.origin) - means) < 0.6 * errors).all()  # NEAR, over three directions

@@ -155,24 +155,40 @@ class _Anchoring:
         """Near the mode of all rows, with coordinates whitened as all rows would, as far as some rows tell. Some rows
         alone, with the prior, have a mode that no level with few rows throws far off."""
         at = beginning = Coordinates(start, np.eye(start.size, dtype=start.dtype))
-        for size in dict.fromkeys(min(self.rows, max(least, each * start.size)) for least, each in STAGES):
-            self.passes.say(f"mode of {size:,} rows")
-            some = self.data
-            if size < self.rows:
-                chosen = np.sort(self.rng.choice(self.rows, size, replace=False, shuffle=False))
-                some = jax.tree.map(lambda column, chosen=chosen: np.asarray(column)[chosen], self.data)
-            sums = RowSums(self.posterior, self.unravel, some, advance=self.passes.add)
-            summit = climb(Target(sums), at, NEAR)
-            at = summit.at if summit.distance < 1 else beginning  # few rows may have no mode where many have one
+        sizes = [min(self.rows, max(least, each * start.size)) for least, each in STAGES]
+        found = None
+        for size in dict.fromkeys([*sizes, self.rows]):
+            if found is not None and size not in sizes:
+                break  # some rows were enough
+            try:
+                found = self.mode_of(size, at, start)
+            except NoMode:  # of few rows, where many may have one: a level without rows, a way into a funnel
+                if size == self.rows:
+                    raise
+                found, at = None, beginning
+                continue
+            self.some_rows, at = size, found.at
+        assert found is not None
+        here = found.here
+        prior_curvature = here.curvature + here.likelihood_hessian
+        return self.whitened(found, prior_curvature - (self.rows / self.some_rows) * here.likelihood_hessian)
+
+    def mode_of(self, size: int, at: Coordinates, start: np.ndarray) -> Summit:
+        """The mode of so many rows, chosen at random."""
+        self.passes.say(f"mode of {size:,} rows")
+        some = self.data
+        if size < self.rows:
+            chosen = np.sort(self.rng.choice(self.rows, size, replace=False, shuffle=False))
+            some = jax.tree.map(lambda column: np.asarray(column)[chosen], self.data)
+        sums = RowSums(self.posterior, self.unravel, some, advance=self.passes.add)
+        summit = climb(Target(sums), at, NEAR)
         if summit.distance > 1:
             raise NoMode(
                 f"Newton's method finds no maximum of the log posterior in {MOST_STEPS} steps; if there is one, start "
                 "nearer to it"
             )
-        self.check_falls(start, at, sums)
-        self.some_rows = size
-        prior_curvature = summit.here.curvature + summit.here.likelihood_hessian
-        return self.whitened(summit, prior_curvature - (self.rows / size) * summit.here.likelihood_hessian)
+        self.check_falls(start, summit.at, sums)
+        return summit
 
     def draw_by_leverage(self, at: Coordinates) -> float:
         """Rows are drawn by their leverage at these coordinates from here on; the mean eigenvalue of S of one row, if
