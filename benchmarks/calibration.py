@@ -1,7 +1,7 @@
 """Simulation-based calibration: are posteriors as wide as they say, and where they say?
 
     python benchmarks/calibration.py [--sets 500] [--only fit,eccadl,sghmc] [--models logistic,poisson]
-        [--cache benchmarks/.cache] [--figure docs/images/calibration.png]
+        [--cache benchmarks/.cache] [--figure docs/images/calibration.png] [--kept]
 
 Parameters are drawn from the prior, data from the parameters, and draws from the posterior given the data. If they are
 draws from the posterior, the rank of the true parameter among DRAWS of them is uniform (Talts et al. 2018,
@@ -9,7 +9,8 @@ arXiv:1804.06788): too narrow a posterior makes a U of the histogram, too wide a
 parameter's ranks are tested for uniformity twice, by chi-square over BINS bins and by Kolmogorov and Smirnov; the least
 p-value is multiplied by the number of tests (Bonferroni), and should be above LEVEL.
 
-Ranks are kept in `--cache` as they come: the same command goes on where it was stopped. Markdown on standard output.
+Ranks are kept in `--cache` as they come: the same command goes on where it was stopped, and with `--kept` it shows what
+there is. Chi-square needs some hundred sets. Markdown on standard output.
 """
 
 import argparse
@@ -95,12 +96,12 @@ def rank(tree: Any, theta: np.ndarray) -> np.ndarray:
     return (draws[far_apart] < theta).sum(axis=0)
 
 
-def ranks(name: str, method: str, sets: int, cache: Path) -> tuple[np.ndarray, float]:
+def ranks(name: str, method: str, sets: int, cache: Path, kept: bool) -> tuple[np.ndarray, float]:
     """By (set, parameter), and the seconds that a set took."""
     path = cache / f"calibration-{name}-{method}.npz"
     found, seconds = (list(part) for part in np.load(path).values()) if path.exists() else ([], [])
     model = MODELS[name]
-    for seed in range(len(found), sets):
+    for seed in range(len(found), 0 if kept else sets):
         theta, data = simulated(model, seed)
         began = time.perf_counter()
         found.append(rank(METHODS[method](model, data, np.zeros(D, np.float32), seed), theta))
@@ -142,7 +143,7 @@ def draw(cells: dict[tuple[str, str], np.ndarray], path: Path) -> None:
         low, high = binom.interval(0.99, found.size, 1 / BINS)
         panel.axhspan(low, high, color="0.85")
         panel.hist(found.ravel(), BINS, (0, DRAWS + 1), color="C0" if method != "sghmc" else "C3")
-        panel.set_title(f"{method}, {name}")
+        panel.set_title(f"{method}, {name}, {len(found)} sets")
         panel.set_xlabel("rank of the true parameter")
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,6 +157,7 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--figure", type=Path, default=FIGURE)
+    parser.add_argument("--kept", action="store_true", help="run nothing, and show what is in the cache")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", RuntimeWarning)
     cells = {}
@@ -163,7 +165,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     for name in arguments.models.split(","):
         for method in arguments.only.split(","):
-            found, seconds = ranks(name, method, arguments.sets, arguments.cache)
+            found, seconds = ranks(name, method, arguments.sets, arguments.cache, arguments.kept)
             cells[name, method] = found
             p = p_value(found)
             words = f"{p:.2g} | {'yes' if p > LEVEL else 'no'} | {width(found):.3f} | {seconds:.2f}"
