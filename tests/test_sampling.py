@@ -98,11 +98,12 @@ P = RNG.uniform(0.2, 3.0, 200)
 
 def test_unequal_probabilities_leave_the_posterior_as_it_is():
     """Mean and variance of a Gaussian posterior, within five standard errors by its effective draws; the variance
-    within 3 % beside, for the step size. Rows that count once each would move the mean by more than that."""
+    within 3 % beside, for the step size. Rows that count once each would move the mean by more than that. By
+    eccadl: mccadl's own mean is 0.35 standard deviations off here at h = 0.02, and 0.09 at 0.005."""
     design = np.concatenate([np.ones((200, 1)), DATA["x"]], axis=1)
     covariance = np.linalg.inv(design.T @ design + np.eye(4))
     mean = covariance @ (design.T @ DATA["y"])
-    tree = sample(isotherm.mccadl(0.02), batch_size=40, steps=20_000, thin=5, chains=2, probabilities=P)
+    tree = sample(isotherm.eccadl(), batch_size=40, steps=20_000, thin=5, chains=2, probabilities=P)
     ess = arviz_stats.ess(tree, method="bulk")
     worst = min(float(ess.offset), float(ess.slope.min()))
     draws, sd = flat(tree).astype(np.float64), np.sqrt(np.diag(covariance))
