@@ -98,7 +98,8 @@ P = RNG.uniform(0.2, 3.0, 200)
 
 def test_unequal_probabilities_leave_the_posterior_as_it_is():
     """Mean and variance of a Gaussian posterior, within five standard errors by its effective draws; the variance
-    within 3 % beside, for the step size. Rows that count once each would move the mean by more than that."""
+    within 3 % beside, for the step size. Rows that count once each would move the mean by more than that. By
+    eccadl: mccadl's own mean is 0.35 standard deviations off here at h = 0.02, and 0.09 at 0.005."""
     design = np.concatenate([np.ones((200, 1)), DATA["x"]], axis=1)
     covariance = np.linalg.inv(design.T @ design + np.eye(4))
     mean = covariance @ (design.T @ DATA["y"])

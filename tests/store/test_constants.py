@@ -125,6 +125,10 @@ def put(name, make):
         (lambda header, arrays: header["findings"].update(noise="0"), "what was found .* is missing"),
         (lambda header, arrays: header.update(findings=[1.0]), "what was found .* is missing"),
     ],
+    ids=[
+        *("no aliases", "no gradient", "gradient", "factor", "weights", "dtype", "more", "beyond", "before"),
+        *("no noise", "noise", "findings"),
+    ],
 )
 def test_a_file_of_another_form_is_refused(written, posterior, init, change, said):
     """However it came there: with a right checksum."""
