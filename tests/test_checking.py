@@ -264,14 +264,14 @@ def moments(**changed):
 
 def test_bounds_of_the_mean():
     names = ["a", "b", "c"]
-    assert checking._shift(moments(distance=0.1), names, 4.0).good
-    assert not checking._shift(moments(distance=0.101), names, 4.0).good
+    assert checking._shift(checking.bounded(names, moments(distance=0.1), 4.0)).good
+    assert not checking._shift(checking.bounded(names, moments(distance=0.101), 4.0)).good
     one = np.array([0, 0.16, 0])
-    assert not checking._shift(moments(shift=one), names, 4.0).good
-    assert checking._shift(moments(shift=one, shift_error=np.array([0, 0.05, 0])), names, 4.0).good
+    assert not checking._shift(checking.bounded(names, moments(shift=one), 4.0)).good
+    assert checking._shift(checking.bounded(names, moments(shift=one, shift_error=np.array([0, 0.05, 0])), 4.0)).good
     # Not the largest shift, but the one that its error does not explain.
     mixed = moments(shift=np.array([0.5, 0.2, 0]), shift_error=np.array([0.2, 0.01, 0]))
-    assert "b by +0.20" in str(checking._shift(mixed, names, 4.0))
+    assert "b by +0.20" in str(checking._shift(checking.bounded(names, mixed, 4.0)))
 
 
 def test_bounds_of_the_variance():
@@ -279,9 +279,11 @@ def test_bounds_of_the_variance():
     assert not checking._trace(moments(trace=1.09, trace_error=0.01)).good
     assert not checking._trace(moments(trace=0.9, trace_error=0.01)).good
     names, narrow = ["a", "b", "c"], np.array([1, 1, 0.7])
-    assert "for c" in str(checking._variances(moments(variance=narrow), names, 4.0))
-    assert not checking._variances(moments(variance=narrow), names, 4.0).good
-    assert checking._variances(moments(variance=narrow, variance_error=np.full(3, 0.1)), names, 4.0).good
+    assert "for c" in str(checking._variances(checking.bounded(names, moments(variance=narrow), 4.0)))
+    assert not checking._variances(checking.bounded(names, moments(variance=narrow), 4.0)).good
+    assert checking._variances(
+        checking.bounded(names, moments(variance=narrow, variance_error=np.full(3, 0.1)), 4.0)
+    ).good
 
 
 def test_chance_grows_with_parameters_and_falls_with_blocks():

@@ -159,8 +159,13 @@ def _moments(
     along = factor / np.linalg.norm(factor, axis=1, keepdims=True)  # the direction in z in which a parameter changes
     found = stein_moments(z, forces, along)
     errors = by_chance(len(names), z.shape[0] * min(BLOCKS, z.shape[1]))
-    allowed_shift = np.maximum(WORST_SHIFT, errors * found.shift_error)
-    return Moments(tuple(names), found, allowed_shift, np.maximum(WORST_VARIANCE, errors * found.variance_error))
+    return bounded(names, found, errors)
+
+
+def bounded(names: list[str], found: SteinMoments, errors: float) -> Moments:
+    """With the bounds for one parameter, no less than so many standard errors."""
+    shift, variance = errors * found.shift_error, errors * found.variance_error
+    return Moments(tuple(names), found, np.maximum(WORST_SHIFT, shift), np.maximum(WORST_VARIANCE, variance))
 
 
 def _shift(moments: Moments) -> Line:
