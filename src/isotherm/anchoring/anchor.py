@@ -187,7 +187,7 @@ class _Anchoring:
                 f"Newton's method finds no maximum of the log posterior in {MOST_STEPS} steps; if there is one, start "
                 "nearer to it"
             )
-        self.check_falls(start, summit.at, sums)
+        self.check_falls(start, summit, sums)
         return summit
 
     def draw_by_leverage(self, at: Coordinates) -> float:
@@ -205,10 +205,11 @@ class _Anchoring:
         W = self.whitening(summit.at, K)
         return summit._replace(at=turned(summit.at, W), here=summit.here.turned(W))
 
-    def check_falls(self, start: np.ndarray, at: Coordinates, sums: RowSums) -> None:
+    def check_falls(self, start: np.ndarray, summit: Summit, sums: RowSums) -> None:
         """A posterior that does not fall off on the line from the start through the mode has no finite integral."""
+        at, top = summit.at, summit.here.value
         line, target = at.position(start).astype(np.float64), Target(sums)
-        length, top = float(np.linalg.norm(line)), target.slope(at).value
+        length = float(np.linalg.norm(line))
         if length < 1:
             return
         for far in FALLS:
