@@ -154,8 +154,7 @@ def _moments(
     rng = np.random.default_rng(seed)
     every = max(1, draws.shape[0] * draws.shape[1] // MOST_DRAWS)
     some = draws[:, ::every]
-    plain = Posterior(posterior.log_likelihood, posterior.log_prior)
-    z, forces, factor = forces_at(some, draws.mean(axis=(0, 1)), plain, params, data, rng, passes)
+    z, forces, factor = forces_at(some, draws.mean(axis=(0, 1)), posterior.plain, params, data, rng, passes)
     along = factor / np.linalg.norm(factor, axis=1, keepdims=True)  # the direction in z in which a parameter changes
     found = stein_moments(z, forces, along)
     errors = by_chance(len(names), z.shape[0] * min(BLOCKS, z.shape[1]))

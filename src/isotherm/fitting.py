@@ -14,6 +14,7 @@ from isotherm.batches import placed
 from isotherm.diagnostics.convergence import convergence
 from isotherm.posterior import Posterior
 from isotherm.run import checks
+from isotherm.run.doubts import entry
 from isotherm.run.goal import R_HAT, Goal, watched
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run, make_run
@@ -171,12 +172,11 @@ def plain_run(
     """A run of eccadl on plain batches, or on all rows if they are few; its first plan; and how many steps it may
     have."""
     rows = len(jax.tree.leaves(data)[0])
-    posterior = Posterior(posterior.log_likelihood, posterior.log_prior)
     exact = rows <= SMALL
     size = rows if exact else int(np.clip(rows // 16, *PLAIN_BATCH))
     settings = settings | {"replace": not exact}
     notes = {"fit_method": "plain eccadl", "fit_reason": why}
-    run = make_run(posterior, eccadl(), data, init, batch_size=size, **settings, notes=notes)
+    run = make_run(posterior.plain, eccadl(), data, init, batch_size=size, **settings, notes=notes)
     if exact:
         burn_in, first, most = EXACT_STEPS
         thin = 4
@@ -190,9 +190,9 @@ def shortfall(tree: Results, goal: Goal) -> list[str]:
     """What is missing to the goal, if anything, in a sentence."""
     posterior = tree["posterior"].to_dataset()
     names = [
-        f"{name}[{', '.join(map(str, at))}]" if at else str(name)
+        entry(str(name), array.shape[2:], index)
         for name, array in posterior.data_vars.items()
-        for at in np.ndindex(array.shape[2:])
+        for index in range(math.prod(array.shape[2:]))
     ]
     arrays = [array.values for array in posterior.data_vars.values()]
     draws = np.concatenate([array.reshape(*array.shape[:2], math.prod(array.shape[2:])) for array in arrays], axis=2)

@@ -166,6 +166,11 @@ class Posterior:
     # log-likelihood is estimated from batches, and the log-prior is exact; an anchored posterior (anchored.py) has
     # other coordinates and knows more of the sum exactly.
 
+    @property
+    def plain(self) -> "Posterior":
+        """The model alone, without what is known of it besides."""
+        return Posterior(self.log_likelihood, self.log_prior)
+
     is_whitened = False  # whether the curvature is about 1 in every direction of the positions
 
     @property

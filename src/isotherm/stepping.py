@@ -173,7 +173,7 @@ def piloted(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Fo
             "this start; start nearer to the mode"
         )
     with Passes(run.batches.population, progress) as passes:
-        plain = Posterior(posterior.log_likelihood, posterior.log_prior)
+        plain = posterior.plain
         forces = Forces.around(draws.mean(axis=(0, 1)), spread_of(draws), plain, params, run.data, rng, passes)
         size = forces.quiet_size(forces.positions(draws))
     forces.passes = Passes(run.batches.population, show=False)

@@ -105,7 +105,7 @@ def _checked(
     checks.check_model(posterior, params, data)
     dtype, unravel = flattening(params)
     start = np.concatenate([np.ravel(leaf).astype(dtype) for leaf in jax.tree.leaves(params)])
-    plain, data = Posterior(posterior.log_likelihood, posterior.log_prior), jax.tree.map(placed, data)
+    plain, data = posterior.plain, jax.tree.map(placed, data)
     evaluation = Evaluation(plain, unravel, Batches(population, 1))
     checks.check_derivatives(evaluation, start, data)
     checks.check_starts(evaluation, start[None], data)

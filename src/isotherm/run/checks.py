@@ -1,5 +1,6 @@
 """What can be wrong with a posterior, its data and where the chains start, said before any work is lost."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from jaxtyping import Array, Float
 
 from isotherm.alias import AliasTable
 from isotherm.posterior import Posterior, Unravel
+from isotherm.run.doubts import entry
 from isotherm.run.evaluation import Evaluation
 from isotherm.types import Batch, Params, Scalar, Vector
 
@@ -178,8 +180,7 @@ def named_entries(params: Params) -> tuple[list[str], list[str]]:
     """What a user calls each entry of flat parameters, and each array of the parameters, in their order."""
     arrays, entries = variable_names(params), []
     for name, leaf in zip(arrays, jax.tree.leaves(params), strict=True):
-        indices = np.ndindex(np.shape(leaf))
-        entries += [f"{name}[{', '.join(map(str, at))}]" if at else name for at in indices]
+        entries += [entry(name, np.shape(leaf), index) for index in range(math.prod(np.shape(leaf)))]
     return entries, arrays
 
 

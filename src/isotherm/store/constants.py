@@ -42,7 +42,7 @@ def read(
     folder: Path, sha256: str, posterior: Posterior, unravel: Unravel, parameters: int
 ) -> tuple[Posterior, AliasTable | None]:
     """The posterior of the run, made of the user's, and its row probabilities."""
-    plain = Posterior(posterior.log_likelihood, posterior.log_prior)
+    plain = posterior.plain
     if not sha256:
         return plain, None
     path = folder / NAME
