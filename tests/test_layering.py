@@ -10,7 +10,7 @@ SRC = Path(isotherm.__file__).parent
 WALK = [
     "version", "types", "threefry", "files", "arguments", "bars", "datasets", "models", "alias", "batches", "posterior",
     "anchored", "dynamics", "samplers", "diagnostics", "run", "store", "anchoring", "stepping", "sampling", "checking",
-    "predicting", "fitting", "page", "plots", "reporting", "experiments", "cli",
+    "predicting", "fitting", "estimators", "page", "plots", "reporting", "experiments", "cli",
 ]  # fmt: skip
 # Inside the two rooms that a run's data cross, the order of the files is the walk too.
 RUN = [
