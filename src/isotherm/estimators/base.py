@@ -228,7 +228,8 @@ class Classifier(ClassifierMixin, BayesianEstimator):
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The most probable class for every row of X."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
 
     def credible_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Between which numbers the probability of each class lies with probability `level`, by (row, class)."""
