@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import jax
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from isotherm import arguments
 from isotherm.checking import Verdict, check
-from isotherm.estimators.rows import Rows, Units, filled, make_rows
+from isotherm.estimators.rows import NO_UNITS, Rows, filled, make_rows
 from isotherm.fitting import fit
 from isotherm.models.families import Bernoulli, Categorical
 from isotherm.models.model import Model, method
@@ -26,6 +26,7 @@ from isotherm.types import Example, Params, Results
 
 MOST_DRAWS = 1000  # that predictions are averaged over: their Monte Carlo error is 3 % of the posterior's width
 MOST_SEED = 2**31 - 1
+FLOATS = (np.float64, np.float32)  # kept as they are; all else becomes the first
 
 
 class BayesianEstimator(BaseEstimator):
@@ -33,6 +34,9 @@ class BayesianEstimator(BaseEstimator):
     start (`_start`) and what its draws are in the units of the table (`_in_units`)."""
 
     _is_network = False
+    _family: Any
+    _sampled: Any  # the model
+    _verdict: Verdict | None
     _is_centred = True  # whether columns may be moved: there is an intercept
     _steps: int | None = None
     ess: int
@@ -133,6 +137,10 @@ class BayesianEstimator(BaseEstimator):
         """A function of parameters and an example: mean and variance of y."""
         return Moments(self._sampled).of
 
+    @property
+    def _good_chains(self) -> np.ndarray:
+        return self._tree["sample_stats"].to_dataset()["first_bad_step"].values < 0
+
     def _interval(self, X: ArrayLike, level: float) -> np.ndarray:
         """Lower and upper ends, by (2, row, …)."""
         if not 0 < arguments.number("level", level) < 1:
@@ -155,7 +163,7 @@ class Moments:
 class Regressor(RegressorMixin, BayesianEstimator):
     """Targets in standard units, unless a subclass leaves them as they are."""
 
-    _target_units = Units(np.float64(0), np.float64(1))
+    _target_units = NO_UNITS
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Draw from the posterior given X and y.
@@ -165,7 +173,11 @@ class Regressor(RegressorMixin, BayesianEstimator):
             y: (rows,).
             sample_weight: how often each row counts.
         """
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), y_numeric=True, ensure_min_samples=2)
+        checked = validate_data(self, X, y, dtype=FLOATS, y_numeric=True, ensure_min_samples=2)
+        X, y = cast(tuple[np.ndarray, np.ndarray], checked)
+            tuple[np.ndarray, np.ndarray],
+            validate_data(self, X, y, dtype=(np.float64, np.float32), y_numeric=True, ensure_min_samples=2),
+        )
         return self._sample(X, np.asarray(y, np.float64), sample_weight)
 
     def _targets(self, rows: Rows) -> np.ndarray:
@@ -202,7 +214,7 @@ class Classifier(ClassifierMixin, BayesianEstimator):
             y: (rows,), the classes.
             sample_weight: how often each row counts.
         """
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
+        X, y = cast(tuple[np.ndarray, np.ndarray], validate_data(self, X, y, dtype=FLOATS))
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         self.classes_ = np.unique(y[weight > 0])

@@ -5,19 +5,18 @@ from typing import Any
 import numpy as np
 
 from isotherm.estimators.base import BayesianEstimator, Classifier, Regressor
-from isotherm.estimators.rows import Rows, Units
-from isotherm.models.families import Family, Gaussian, Poisson
+from isotherm.estimators.rows import NO_UNITS, Rows
+from isotherm.models.families import Gaussian, Poisson
 from isotherm.models.model import Model
 from isotherm.models.predictors import GeneralisedLinear
 from isotherm.types import Params, Results
-
-NO_UNITS = Units(np.float64(0), np.float64(1))
 
 
 class LinearModel(BayesianEstimator):
     """Coefficients and an intercept, of columns in standard units while they are sampled."""
 
-    _family: Family
+    coef_: np.ndarray
+    intercept_: Any
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class LinearModel(BayesianEstimator):
         names |= {"class": self.classes_} if "class" in dims else {}
         posterior = xarray.Dataset(arrays, {"chain": found["chain"], "draw": found["draw"], **names})
         posterior.attrs.update(tree["posterior"].attrs)
-        good = posterior.isel(chain=tree["sample_stats"]["first_bad_step"].values < 0).mean(("chain", "draw"))
+        good = posterior.isel(chain=self._good_chains).mean(("chain", "draw"))
         self._report(good["coef"].values, good["intercept"].values)
         groups = {"posterior": posterior, "sample_stats": tree["sample_stats"].to_dataset()}
         result = xarray.DataTree.from_dict(groups)

@@ -13,13 +13,14 @@ import numpy as np
 
 from isotherm.checking import OTHER_MODES, Verdict, diverged
 from isotherm.estimators.base import MOST_DRAWS, BayesianEstimator, Classifier, Regressor
+from isotherm.estimators.climbing import climbed
 from isotherm.estimators.rows import Rows
 from isotherm.models.drbm import DRBM
-from isotherm.models.families import Family, Gaussian
+from isotherm.models.families import Gaussian
 from isotherm.models.model import Model, method
 from isotherm.models.predictors import Network
 from isotherm.run.doubts import STRICT, Bounds, Line, converged, statistics
-from isotherm.types import Example, Params
+from isotherm.types import Example, Params, RandomKey
 
 WATCHED = 32  # rows whose predictions are looked at
 LENIENT = Bounds(1.1, 50, 0.1, 2.0)  # for a warning that nobody asked for
@@ -37,8 +38,14 @@ class NetworkModel(BayesianEstimator):
         return self.steps
 
     def _start(self, model: Model, rows: Rows) -> Params:
-        """Draws from the prior, one for each chain."""
-        return functools.partial(model.init, scale=model.prior_variance**0.5)
+        """Near a mode, uphill from a draw of N(0, I), one for each chain."""
+        data = jax.device_put(self._data)
+
+        def start(key: RandomKey) -> Params:
+            scale = np.float32(model.prior_variance**0.5)
+            return climbed(self._posterior, model.init(key, scale=1.0), data, key, scale)
+
+        return start
 
     def _doubts(self, caught: list[Any]) -> list[str]:
         """How chains ended, and what speaks against the predictions."""
@@ -61,7 +68,7 @@ class NetworkModel(BayesianEstimator):
         used = np.flatnonzero(self._data["weight"])
         x = self._data["x"][used[np.unique(np.linspace(0, len(used) - 1, WATCHED).astype(int))]]
         found = self._tree["posterior"].to_dataset()
-        found = found.isel(chain=self._tree["sample_stats"]["first_bad_step"].values < 0)
+        found = found.isel(chain=self._good_chains)
         chains, draws = found.sizes["chain"], found.sizes["draw"]
         every = max(1, chains * draws // MOST_DRAWS)
         params = {str(name): array[:, ::every].values for name, array in found.data_vars.items()}
@@ -83,15 +90,14 @@ def _means(moments: Any, draws: Params, x: Any) -> jax.Array:
 class MLP(NetworkModel):
     """Hidden layers of tanh units, or of another activation."""
 
-    _family: Family
-
     def __init__(
         self,
         *,
         hidden: tuple[int, ...] = (16,),
         activation: str = "tanh",
         prior_scale: float = 1.0,
-        steps: int = 4000,
+        output_scale: float = 1.0,
+        steps: int = 1000,
         ess: int = 400,
         seconds: float | None = None,
         chains: int = 4,
@@ -101,6 +107,7 @@ class MLP(NetworkModel):
         self.hidden = hidden
         self.activation = activation
         self.prior_scale = prior_scale
+        self.output_scale = output_scale
         self.steps = steps
         self.ess = ess
         self.seconds = seconds
@@ -109,17 +116,61 @@ class MLP(NetworkModel):
         self.progress = progress
 
     def _model(self, features: int) -> Model:
-        return Network(features, tuple(self.hidden), self._family, self.activation, self.prior_scale**2)
+        scales = self.prior_scale**2, self.output_scale
+        return Network(features, tuple(self.hidden), self._family, self.activation, *scales)
 
 
 class BayesianMLPRegressor(Regressor, MLP):
-    """TODO"""
+    """A network with Gaussian noise of unknown size: y = output_scale · m(x) + σε.
+
+    Columns of X and y are standardised first. Layers are h ↦ φ(Wh/√n + b), n the length of h, where all weights and
+    biases have the prior N(0, prior_scale²), and σ² has a weak one, worth one observation.
+
+    Args:
+        hidden: widths of the hidden layers.
+        activation: "tanh", "relu" or "silu".
+        prior_scale: of weights and biases; larger, and the function may bend more.
+        output_scale: how large the last layer's sums may be, for y of standard deviation 1.
+        steps: how many steps each chain makes at most, of which a quarter is not kept. With up to 4,096 rows, a step
+            looks at all of them.
+        ess: stop earlier if every parameter has so many effective draws and R-hat is at most 1.01.
+        seconds: when to stop sampling at the latest.
+        chains: how many independent chains; each begins near another mode, found by 500 steps of Adam.
+        random_state: same number, same draws.
+        progress: whether to show bars (on a terminal only).
+
+    Attributes:
+        posterior_: an `xarray.DataTree` with draws of the parameters, which are of standardised columns.
+        check_: whether to believe the predictions: convergence is judged by them, since hidden units can be exchanged.
+    """
 
     _family = Gaussian()
 
 
 class BayesianMLPClassifier(Classifier, MLP):
-    """TODO"""
+    """A network that tells classes apart: p(class) ∝ exp(output_scale · m(x)).
+
+    Columns of X are standardised first. Layers are h ↦ φ(Wh/√n + b), n the length of h, where all weights and biases
+    have the prior N(0, prior_scale²).
+
+    Args:
+        hidden: widths of the hidden layers.
+        activation: "tanh", "relu" or "silu".
+        prior_scale: of weights and biases; larger, and the borders between classes may bend more.
+        output_scale: how large log-odds may be, about; larger, and probabilities may be nearer to 0 and 1.
+        steps: how many steps each chain makes at most, of which a quarter is not kept. With up to 4,096 rows, a step
+            looks at all of them.
+        ess: stop earlier if every parameter has so many effective draws and R-hat is at most 1.01.
+        seconds: when to stop sampling at the latest.
+        chains: how many independent chains; each begins near another mode, found by 500 steps of Adam.
+        random_state: same number, same draws.
+        progress: whether to show bars (on a terminal only).
+
+    Attributes:
+        classes_: the classes.
+        posterior_: an `xarray.DataTree` with draws of the parameters, which are of standardised columns.
+        check_: whether to believe the predictions: convergence is judged by them, since hidden units can be exchanged.
+    """
 
 
 @dataclass(frozen=True)
@@ -135,14 +186,33 @@ class DRBMMoments:
 
 
 class DiscriminativeRBMClassifier(Classifier, NetworkModel):
-    """TODO"""
+    """A discriminative restricted Boltzmann machine (Larochelle & Bengio 2008), its hidden units summed out.
+
+    Columns of X are standardised first; all parameters have the prior N(0, prior_scale²).
+
+    Args:
+        hidden: how many hidden units.
+        prior_scale: of all parameters.
+        steps: how many steps each chain makes at most, of which a quarter is not kept. With up to 4,096 rows, a step
+            looks at all of them.
+        ess: stop earlier if every parameter has so many effective draws and R-hat is at most 1.01.
+        seconds: when to stop sampling at the latest.
+        chains: how many independent chains; each begins near another mode, found by 500 steps of Adam.
+        random_state: same number, same draws.
+        progress: whether to show bars (on a terminal only).
+
+    Attributes:
+        classes_: the classes.
+        posterior_: an `xarray.DataTree` with draws of the parameters, which are of standardised columns.
+        check_: whether to believe the predictions: convergence is judged by them, since hidden units can be exchanged.
+    """
 
     def __init__(
         self,
         *,
         hidden: int = 16,
         prior_scale: float = 1.0,
-        steps: int = 4000,
+        steps: int = 1000,
         ess: int = 400,
         seconds: float | None = None,
         chains: int = 4,

@@ -24,6 +24,9 @@ class Units(NamedTuple):
         return (values - self.centre) / self.scale
 
 
+NO_UNITS = Units(np.zeros(()), np.ones(()))
+
+
 class Rows(NamedTuple):
     """Distinct rows, their targets, and how often each counts."""
 
