@@ -175,9 +175,6 @@ class Regressor(RegressorMixin, BayesianEstimator):
         """
         checked = validate_data(self, X, y, dtype=FLOATS, y_numeric=True, ensure_min_samples=2)
         X, y = cast(tuple[np.ndarray, np.ndarray], checked)
-            tuple[np.ndarray, np.ndarray],
-            validate_data(self, X, y, dtype=(np.float64, np.float32), y_numeric=True, ensure_min_samples=2),
-        )
         return self._sample(X, np.asarray(y, np.float64), sample_weight)
 
     def _targets(self, rows: Rows) -> np.ndarray:
