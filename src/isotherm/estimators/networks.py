@@ -90,30 +90,10 @@ def _means(moments: Any, draws: Params, x: Any) -> jax.Array:
 class MLP(NetworkModel):
     """Hidden layers of tanh units, or of another activation."""
 
-    def __init__(
-        self,
-        *,
-        hidden: tuple[int, ...] = (16,),
-        activation: str = "tanh",
-        prior_scale: float = 1.0,
-        output_scale: float = 1.0,
-        steps: int = 1000,
-        ess: int = 400,
-        seconds: float | None = None,
-        chains: int = 4,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.prior_scale = prior_scale
-        self.output_scale = output_scale
-        self.steps = steps
-        self.ess = ess
-        self.seconds = seconds
-        self.chains = chains
-        self.random_state = random_state
-        self.progress = progress
+    hidden: tuple[int, ...]
+    activation: str
+    prior_scale: float
+    output_scale = 1.0
 
     def _model(self, features: int) -> Model:
         scales = self.prior_scale**2, self.output_scale
@@ -121,7 +101,7 @@ class MLP(NetworkModel):
 
 
 class BayesianMLPRegressor(Regressor, MLP):
-    """A network with Gaussian noise of unknown size: y = output_scale · m(x) + σε.
+    """A network with Gaussian noise of unknown size: y = m(x) + σε.
 
     Columns of X and y are standardised first. Layers are h ↦ φ(Wh/√n + b), n the length of h, where all weights and
     biases have the prior N(0, prior_scale²), and σ² has a weak one, worth one observation.
@@ -130,7 +110,6 @@ class BayesianMLPRegressor(Regressor, MLP):
         hidden: widths of the hidden layers.
         activation: "tanh", "relu" or "silu".
         prior_scale: of weights and biases; larger, and the function may bend more.
-        output_scale: how large the last layer's sums may be, for y of standard deviation 1.
         steps: how many steps each chain makes at most, of which a quarter is not kept. With up to 4,096 rows, a step
             looks at all of them.
         ess: stop earlier if every parameter has so many effective draws and R-hat is at most 1.01.
@@ -145,6 +124,29 @@ class BayesianMLPRegressor(Regressor, MLP):
     """
 
     _family = Gaussian()
+
+    def __init__(
+        self,
+        *,
+        hidden: tuple[int, ...] = (16,),
+        activation: str = "tanh",
+        prior_scale: float = 1.0,
+        steps: int = 1000,
+        ess: int = 400,
+        seconds: float | None = None,
+        chains: int = 4,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.hidden = hidden
+        self.activation = activation
+        self.prior_scale = prior_scale
+        self.steps = steps
+        self.ess = ess
+        self.seconds = seconds
+        self.chains = chains
+        self.random_state = random_state
+        self.progress = progress
 
 
 class BayesianMLPClassifier(Classifier, MLP):
@@ -171,6 +173,31 @@ class BayesianMLPClassifier(Classifier, MLP):
         posterior_: an `xarray.DataTree` with draws of the parameters, which are of standardised columns.
         check_: whether to believe the predictions: convergence is judged by them, since hidden units can be exchanged.
     """
+
+    def __init__(
+        self,
+        *,
+        hidden: tuple[int, ...] = (16,),
+        activation: str = "tanh",
+        prior_scale: float = 2.0,
+        output_scale: float = 8.0,
+        steps: int = 1000,
+        ess: int = 400,
+        seconds: float | None = None,
+        chains: int = 4,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.hidden = hidden
+        self.activation = activation
+        self.prior_scale = prior_scale
+        self.output_scale = output_scale
+        self.steps = steps
+        self.ess = ess
+        self.seconds = seconds
+        self.chains = chains
+        self.random_state = random_state
+        self.progress = progress
 
 
 @dataclass(frozen=True)
