@@ -18,7 +18,8 @@ def test_a_weight_is_a_row_that_is_there_as_often():
 def test_units_are_those_of_the_weighted_rows():
     rng = np.random.default_rng(0)
     X, weight = rng.normal(3, 2, (50, 2)), rng.integers(0, 4, 50)
-    units = make_rows(X, np.zeros(50), weight.astype(float)).units(X)
+    rows = make_rows(X, np.zeros(50), weight.astype(float))
+    units = rows.units(rows.X)
     every = X.repeat(weight, axis=0)
     np.testing.assert_allclose(units.centre, every.mean(axis=0))
     np.testing.assert_allclose(units.scale, every.std(axis=0))
