@@ -46,7 +46,7 @@ clean:
 	touch $@
 
 .venv/installed: pyproject.toml | .venv/created
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cli,plots]'
 	touch $@
 
 .venv/developing: pyproject.toml | .venv/created
@@ -56,5 +56,5 @@ clean:
 # The peers of the benchmark live in an environment of their own; posteriors needs PyTorch.
 .venv-bench/installed: pyproject.toml
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e . matfree blackjax posteriors torch==2.13.0
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e '.[paper]' matfree posteriors torch==2.13.0
 	touch $@

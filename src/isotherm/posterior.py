@@ -18,11 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_static
-from jaxtyping import Array, Float
 
 from isotherm import arguments
 from isotherm.alias import AliasTable
-from isotherm.types import Batch, Example, Matrix, Number, Params, RandomKey, Scalar, Vector
+from isotherm.types import Array, Batch, Example, Float, Matrix, Number, Params, RandomKey, Scalar, Vector
 
 Unravel = Callable[[Vector], Params]
 
