@@ -34,7 +34,7 @@ format: .venv/developing
 
 # The site, in site/; a link that leads nowhere is an error. `.venv/bin/mkdocs serve` shows it while one writes.
 docs: .venv/documenting
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
 # Wheel and sdist, in dist/, and the README's code in a clean environment with each.
