@@ -17,14 +17,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
-from jaxtyping import Array, Bool, Int
 
 from isotherm import arguments
 from isotherm.dynamics import balance, flows, splitting
 from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Directions, Estimate, Local, LowRank
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat, normals
-from isotherm.types import Number, RandomKey, Scalar, Setting, Vector
+from isotherm.types import Array, Bool, Int, Number, RandomKey, Scalar, Setting, Vector
 
 LETTERS = "BEO"
 EXACT = "BEOEB"  # the scheme whose variance dynamics/balance.py knows for any A; of others it knows it for A = 0
@@ -34,7 +33,7 @@ ROWS = 5  # examples for each parameter, at least, from which "dense" estimates 
 AUTO = 2.0  # (h²/2)βλ for an eigenvalue λ from the middle of S, at most, at step_size="auto"
 BENT = 0.25  # the largest eigenvalue of h²K(I + (h²/2)βS)⁻¹, at most, at step_size="auto"
 WHITENED = 1.0  # the same where K is known to be I: S then has its eigenvectors, and the friction is exact at any h
-UNSEEN = 0.25  # (h/2)β times the mean eigenvalue outside a low-rank estimate, over A, at most, where one is "auto"
+UNSEEN = 0.125  # (h/2)β times the mean eigenvalue outside a low-rank estimate, over A, at most, where one is "auto"
 KNOWN = 1e-3  # K's mean outside a low-rank estimate over its largest eigenvalue, at least, to measure distances by it
 FAR = 4.0  # by how many standard errors a distance from the mode must be more than 1 to be believed
 NEAR = 10.0  # a mean square distance from the mode that needs no help
@@ -48,6 +47,7 @@ LEAST = 1e-12  # a mass over the largest, at least
 AT_HOME = 4096  # steps after which no chain is taken to be far from home
 FORCE = 16  # batches from whose force a distance from the mode is measured
 RAMP: dict[type[Estimate], int] = {Dense: 25, LowRank: 100, Diagonal: 100}  # steps in which what h may be doubles
+LEAST_THERMAL_MASS = 30.0  # ξ has standard deviation 1/√μ; below 0 it heats, and at hA = 1 one step of that is too much
 MOST_EVERY = 2**30  # twice it is still a 32-bit step number
 
 
@@ -171,6 +171,9 @@ class ECCAdL(Thermostat):
         pace = jax.lax.cond(due, lambda: self._pace(estimate, distance, step, noisy), lambda: before)
         xi = jnp.where(doubled, pace.friction, state.friction + (pace.friction - before.friction))
         return state._replace(memory=Memory(estimate, distance, scale, pace), friction=xi)
+
+    def thermal_mass_of(self, position: Vector) -> Setting:
+        return max(float(position.size), LEAST_THERMAL_MASS) if self.thermal_mass is None else self.thermal_mass
 
     def _scheduled(self, state: State, noisy: Noisy) -> State:
         """With the pace of this step, where the step size is a function of the step's number."""
@@ -345,9 +348,9 @@ def eccadl(
         step_size: h, a number, a function of the step index, or "auto": the largest h at which (h²/2)βλ ≤ 2 for an
             eigenvalue λ from the middle of S, and h²K is at most a quarter of I + (h²/2)βS in every direction.
         friction: A, the effective friction; ξ starts there and has it as its mean. "auto" is 1; with "low_rank" it is
-            at least four times the mean noise friction of the directions that are left out.
+            at least eight times the mean noise friction of the directions that are left out.
         temperature: 1/β.
-        thermal_mass: μ; "auto" is the number of parameters.
+        thermal_mass: μ; "auto" is the number of parameters, but at least 30.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters. Unless given it is 1, or, where
             the step size is "auto", the covariance dense and the columns' scales very different, the diagonal of K at
             the start.
