@@ -114,7 +114,8 @@ def _value(name: str, value: Any) -> Any:
 def _wrong(name: str, value: Any) -> str:
     """What is wrong with a value, as the rest of a sentence; nothing if it is right."""
     kind = TYPES[name]
-    if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
+    right = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+    if not right:
         return f"must be {WORDS[kind]}, got {value!r}"
     if name in CHOICES and value not in CHOICES[name]:
         near = difflib.get_close_matches(value, CHOICES[name], 1, 0.5)

@@ -203,8 +203,8 @@ def complete(table: Table, used: Sequence[str], rule: str, notes: list[str]) -> 
         words = listed([f"{plain(name)} ({count:,} rows)" for name, count in counts.items()])
         raise ValueError(
             f"{table.source} has missing values, in {len(counts)} of {len(used)} columns: {words}. Say what to do with "
-            "them: --missing mean (the column's mean instead), indicator (the same, and being missing has a coefficient) "
-            "or drop (leave such rows out)"
+            "them: --missing mean (the column's mean instead), indicator (the same, and a coefficient for it) or drop "
+            "(leave such rows out)"
         )
     if rule == "drop" and counts:
         lacks = np.any(list(missing.values()), axis=0)
