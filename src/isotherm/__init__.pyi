@@ -3,6 +3,7 @@ from .anchoring import anchor
 from .checking import Verdict, check
 from .fitting import fit
 from .posterior import Posterior
+from .predicting import predict
 from .reporting import report
 from .run.doubts import VerdictWarning
 from .samplers import Sampler, ccadl, eccadl, mccadl, msgld, sghmc, sgld, sgnht
@@ -29,6 +30,7 @@ __all__ = [
     "mccadl",
     "models",
     "msgld",
+    "predict",
     "report",
     "resume",
     "sample",

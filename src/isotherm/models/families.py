@@ -7,7 +7,8 @@ A family is a frozen dataclass: two built with the same arguments are equal, so 
 - `log_density(predictor, y, params)`: log p(y | predictor) of ONE target;
 - `log_prior(params)`: of its own parameters;
 - `mean(predictor)`: E[y], or the probabilities of the classes;
-- `variance(predictor, params)`: Var[y], of each class's indicator for classes.
+- `variance(predictor, params)`: Var[y], of each class's indicator for classes;
+- `prediction(predictors)`: of m predictors, what a model's `predict` gives: log-probabilities (m, classes), or E[y].
 
 All are finite and twice differentiable wherever the predictor is finite; numbers have the predictor's dtype.
 """
@@ -43,6 +44,7 @@ class Family(Protocol):
     def log_prior(self, params: Own) -> Scalar | float: ...
     def mean(self, predictor: Predictor) -> Predictor: ...
     def variance(self, predictor: Predictor, params: Own = ...) -> Predictor: ...
+    def prediction(self, predictors: Predictor) -> Predictor: ...
 
 
 class _OneNumber:
@@ -94,6 +96,9 @@ class Gaussian(_OneNumber):
     def variance(self, predictor: Predictor, params: Own) -> Predictor:
         return jnp.broadcast_to(bounded_exp(2 * params["log_sigma"]), predictor.shape)
 
+    def prediction(self, predictors: Predictor) -> Predictor:
+        return predictors
+
 
 @dataclass(frozen=True)
 class Bernoulli(_OneNumber):
@@ -108,6 +113,9 @@ class Bernoulli(_OneNumber):
 
     def variance(self, predictor: Predictor, params: Own | None = None) -> Predictor:
         return jax.nn.sigmoid(predictor) * jax.nn.sigmoid(-predictor)
+
+    def prediction(self, predictors: Predictor) -> Predictor:
+        return -softplus(jnp.stack([predictors, -predictors], axis=-1))
 
 
 @dataclass(frozen=True)
@@ -140,6 +148,9 @@ class Categorical:
         p = jax.nn.softmax(predictor)
         return p * (1 - p)
 
+    def prediction(self, predictors: Predictor) -> Predictor:
+        return jax.nn.log_softmax(predictors)
+
 
 @dataclass(frozen=True)
 class Poisson(_OneNumber):
@@ -155,6 +166,9 @@ class Poisson(_OneNumber):
 
     def variance(self, predictor: Predictor, params: Own | None = None) -> Predictor:
         return bounded_exp(predictor)
+
+    def prediction(self, predictors: Predictor) -> Predictor:
+        return bounded_exp(predictors)
 
 
 def bounded_exp(x: Predictor) -> Predictor:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
+from isotherm import bars
 from isotherm.run.chains import Chains
 from isotherm.run.doubts import VerdictWarning, doubts
 from isotherm.run.goal import Goal
@@ -85,19 +86,16 @@ class Bar:
     """Steps a second, kinetic temperature, time left; silent unless `show` and standard error is a terminal."""
 
     def __init__(self, total: int, show: bool, done: int = 0) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-        console = Console(stderr=True)
-        self.progress = Progress(
+        self.progress = bars.progress(
+            show,
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[speed]} steps/s"),
             TextColumn("temperature {task.fields[temperature]}"),
             TimeRemainingColumn(),
-            console=console,
-            disable=not (show and (console.is_terminal or console.is_jupyter)),
         )
         self.task = self.progress.add_task("compiling", total=total, completed=done, speed="–", temperature="–")
 
