@@ -32,15 +32,12 @@ def find(prepared: Prepared, tree: Results) -> Found:
     recipe, train, held_out = prepared
     built, names = model.of(recipe), naming.names(recipe)
     verdict = naming.renamed(check(tree, built.posterior(), train, init=built.init()), names)
-    sizes = tree["posterior"].sizes
-    every = predictions.some_draws(tree, sizes["chain"] * sizes["draw"])
-    coefficients = summary.coefficients(recipe, {name: each.astype(np.float64) for name, each in every.items()})
-    scores, probabilities, y, count = [], None, None, 0
+    coefficients = summary.coefficients(recipe, predictions.all_draws(tree))
+    scores, probabilities, y, count = list[Score](), None, None, 0
     if held_out is not None:
-        draws = predictions.some_draws(tree)
-        predicted = predictions.predict(recipe, built, draws, held_out)
-        count = len(held_out["y"])
-        scores = summary.scores(recipe, predicted, predictions.log_densities(built, draws, held_out), held_out["y"])
+        predicted = predictions.predictions(recipe, built, tree, held_out)
+        count, densities = len(held_out["y"]), predictions.log_densities(built, tree, held_out)
+        scores = summary.scores(recipe, predicted, densities, held_out["y"])
         if recipe.target.classes:
             probabilities, y = predicted.mean, held_out["y"].astype(np.int64)
     words = words_of(recipe, len(train["y"]), count, tree)
@@ -56,6 +53,7 @@ def words_of(recipe: Recipe, rows: int, held_out: int, tree: Results) -> str:
     sizes = tree["posterior"].sizes
     from_file = " from the test file" if recipe.source.test else ""
     return (
-        f"{recipe.model} model of {aim}{classes}: {len(recipe.inputs)} columns of numbers{levels}, {entries:,} parameters; "
-        f"{rows:,} rows learned from, {held_out:,} held out{from_file}; {sizes['chain']} chains of {sizes['draw']:,} draws"
+        f"{recipe.model} model of {aim}{classes}: {len(recipe.inputs)} columns of numbers{levels}, {entries:,} "
+        f"parameters; {rows:,} rows learned from, {held_out:,} held out{from_file}; {sizes['chain']} chains of "
+        f"{sizes['draw']:,} draws"
     )

@@ -1,20 +1,18 @@
-"""What draws say about rows: means with intervals, and how probable the targets were that came. Streamed over rows."""
+"""What draws say about rows: means with intervals, and how probable the targets were that came."""
 
-import functools
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from isotherm.predicting.blocks import blocks, make_task
+from isotherm.predicting.draws import Draws
+from isotherm.predicting.prediction import predict
 from isotherm.tables.model import TableModel
 from isotherm.tables.recipe import Recipe
 from isotherm.types import Batch, Params, Results
 
 MOST_DRAWS = 1000  # that are looked at
-ENTRIES = 1 << 22  # of an array of draws by rows by classes, at most
 Floats = NDArray[np.float64]
 
 
@@ -30,31 +28,25 @@ class Predicted(NamedTuple):
     new_high: Floats | None = None
 
 
-def some_draws(tree: Results, most: int = MOST_DRAWS) -> Params:
-    """Parameters with a leading axis of draws, of all chains that did not diverge, evenly chosen."""
-    posterior = {str(name): array.values for name, array in tree["posterior"].to_dataset().data_vars.items()}
-    good = np.all([np.isfinite(values).reshape(len(values), -1).all(axis=1) for values in posterior.values()], axis=0)
-    flat = {name: values[good].reshape(-1, *values.shape[2:]) for name, values in posterior.items()}
-    total = len(next(iter(flat.values())))
-    if not total:
-        raise ValueError("there are no draws to predict with: the run has none, or every chain diverged")
-    chosen = np.linspace(0, total - 1, min(most, total)).round().astype(int)
-    return {name: values[chosen] for name, values in flat.items()}
+def all_draws(tree: Results) -> Params:
+    """Those of chains that did not diverge, by (draw, …), in double precision."""
+    draws = Draws(tree, None, None)
+    return {
+        name: draws.dataset[name].values.reshape(draws.count, *draws.dataset[name].shape[2:]).astype(np.float64)
+        for name in draws.names
+    }
 
 
-def predict(recipe: Recipe, model: TableModel, draws: Params, batch: Batch) -> Predicted:
-    """`batch` has the rows; their `y` is not looked at."""
+def predictions(recipe: Recipe, model: TableModel, tree: Results, batch: Batch) -> Predicted:
     from scipy import stats
 
+    rows = {name: column for name, column in batch.items() if name != "y"}
     tails = [(1 - recipe.interval) / 2, (1 + recipe.interval) / 2]
-    parts = []
-    for values in _by_blocks(model.mean, model, draws, batch):
-        low, high = np.quantile(values, tails, axis=0)
-        parts.append((values.mean(axis=0), values.std(axis=0), low, high))
-    mean, spread, low, high = (np.concatenate(part) for part in zip(*parts, strict=True))
+    found = predict(tree, model.mean, rows, quantiles=tails, draws=MOST_DRAWS)
+    mean, spread, (low, high) = found["mean"].values, found["sd"].values, found["quantiles"].values
     target = recipe.target
     if target.family == "gaussian":
-        noise = float(np.mean(np.exp(2 * draws["log_sigma"].astype(np.float64))))
+        noise = float(np.mean(np.exp(2 * all_draws(tree)["log_sigma"])))
         width = stats.norm.ppf(tails[1]) * np.sqrt(spread**2 + noise)
         ends = [target.mean + target.scale * value for value in (mean, low, high, mean - width, mean + width)]
         return Predicted(ends[0], target.scale * spread, *ends[1:])
@@ -68,27 +60,12 @@ def predict(recipe: Recipe, model: TableModel, draws: Params, batch: Batch) -> P
     return Predicted(mean, spread, low, high)
 
 
-def log_densities(model: TableModel, draws: Params, batch: Batch) -> Floats:
-    """log p(y | all draws) of each row: the logarithm of the mean over draws, in the units of the model."""
-    count = len(next(iter(draws.values())))
-    blocks = _by_blocks(model.log_likelihood, model, draws, batch)
-    return np.concatenate([np.logaddexp.reduce(values, axis=0) for values in blocks]) - np.log(count)
-
-
-def _by_blocks(function: Callable[..., Any], model: TableModel, draws: Params, batch: Batch) -> Iterator[Floats]:
-    """function(params, row) by (draw, row, …), so many rows at a time."""
-    rows, count = len(jax.tree.leaves(batch)[0]), len(next(iter(draws.values())))
-    width = max(1, int(np.prod(model.family.shape)), model.hidden)
-    size = max(1, min(rows, ENTRIES // (count * width)))
-    placed = jax.tree.map(jnp.asarray, draws)
-    for start in range(0, rows, size):
-        block = {name: values[start : start + size] for name, values in batch.items()}
-        short = size - len(next(iter(block.values())))
-        if short:  # one shape, one program
-            block = {name: np.concatenate([values, np.repeat(values[-1:], short, 0)]) for name, values in block.items()}
-        yield np.asarray(_compiled(function)(placed, block), np.float64)[:, : size - short]
-
-
-@functools.lru_cache(maxsize=8)
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    return jax.jit(jax.vmap(jax.vmap(function, (None, 0)), (0, None)))
+def log_densities(model: TableModel, tree: Results, batch: Batch) -> Floats:
+    """log p(y | data) of each row, in the units of the model: the logarithm of the mean density over draws. The mean of
+    densities themselves would be zero for a row that is far out."""
+    draws, rows = Draws(tree, None, MOST_DRAWS), len(batch["y"])
+    found = np.empty(rows)
+    for first, values in blocks(make_task(model.log_likelihood, draws, batch, rows), draws, batch, rows, show=False):
+        logs = values["prediction"].astype(np.float64)
+        found[first : first + len(logs)] = np.logaddexp.reduce(logs, axis=-1) - np.log(draws.count)
+    return found

@@ -13,12 +13,16 @@ from isotherm.tables.section import interval_heads, meaning
 from isotherm.tables.summary import Coefficient
 
 MOST_NUMBERS = 30  # coefficients of numbers that are shown: the strongest, if there are more
+WIDE = 120
 ENDS = 3  # levels at either end of a column's
 
 
-def show(found: Found, console: Console) -> None:
+def show(found: Found) -> None:
     """Texts are shown as they are: rich's markup is not read in them."""
-    console.print(Group(*_parts(found)), highlight=False, soft_wrap=False)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDE)  # into a file or a pipe
+    console.print(Group(*_parts(found)), highlight=False)
 
 
 def _parts(found: Found) -> Iterator[RenderableType]:
