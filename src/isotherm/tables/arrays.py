@@ -18,6 +18,8 @@ def read_npz(path: Path, na: Iterable[str]) -> dict[str, Column]:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
+        if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+            raise ValueError("it is another kind of zip file; a spreadsheet must be saved as CSV first")
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as fault:
         raise ValueError(f"{path} is not an .npz file of arrays of numbers and text: {fault}") from None
     columns: dict[str, Column] = {}

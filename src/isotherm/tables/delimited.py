@@ -59,6 +59,8 @@ def header(path: Path, delimiter: str | None) -> tuple[str, list[str]]:
         start = file.read(LONGEST_LINE)
     if not start.strip():
         raise ValueError(f"{path} is empty")
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{path} is text in UTF-16; save it as UTF-8")
     try:
         text = start.decode("utf-8-sig", "ignore")
         line = next(each for each in io.StringIO(text) if each.strip())

@@ -16,8 +16,8 @@ def option(words: str, default: str | None = None, metavar: str | None = None) -
 
 COLUMNS = "A,B"
 MISSING = (
-    "What to do with missing values: error, mean (the column's mean; for a level the effect 0), indicator (the same, and "
-    "a coefficient for being missing), or drop (leave such rows out)."
+    "What to do with missing values: error, mean (the column's mean; for a level the effect 0), indicator (the same, "
+    "and a coefficient for being missing), or drop (leave such rows out)."
 )
 
 

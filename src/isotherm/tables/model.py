@@ -5,7 +5,7 @@
 A level is an index into one vector of effects; no matrix of rows by levels is formed. `mlp` puts a layer of tanh units
 between, and `drbm` the hidden units of a discriminative Boltzmann machine, which are fed the same way.
 
-Priors: slopes and effects N(0, prior_scale²), for standardised numbers; intercepts N(base, 5²), where `base` is the
+Priors: slopes and effects N(0, prior_scale²), for standardised numbers; intercepts N(base, 2.5²), where `base` is the
 predictor of the average row. Weights of networks are N(0, 4 prior_scale²/fan-in).
 """
 
@@ -24,7 +24,7 @@ from isotherm.posterior import Posterior
 from isotherm.tables.recipe import Recipe
 from isotherm.types import Example, Params, Scalar
 
-INTERCEPT_SCALE = 5.0
+INTERCEPT_SCALE = 2.5
 Output = Float[Array, "..."]
 
 

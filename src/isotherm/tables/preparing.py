@@ -31,6 +31,8 @@ def prepare(options: Options) -> Prepared:
     path, notes = Path(options.table), list[str]()
     delimiter = MARKS.get(options.delimiter, options.delimiter) or None
     asked = dict.fromkeys(options.categorical, "text")
+    if options.target in options.ignore:
+        raise ValueError(f"--target and --ignore both name {quoted(options.target)}")
     read = reading.read(path, kinds=asked, na=options.na, delimiter=delimiter, ignore=options.ignore)
     read.require(options.categorical, "--categorical")
     wanted = target.parse(target_of(options, path, read), list(read.columns), str(path))
@@ -54,6 +56,8 @@ def prepare(options: Options) -> Prepared:
         options.seed,
     )
     train, held_out = split(table, holdout, options.seed)
+    if train.rows < FEWEST_ROWS:
+        raise ValueError(f"--holdout {holdout:g} leaves {train.rows} rows; there must be {FEWEST_ROWS} or more")
     numbers, levels = [], []
     for name in used:
         column = train[name]

@@ -36,13 +36,14 @@ def read(
     def is_used(name: str) -> bool:
         return name not in unwanted if needed is None else name in needed
 
-    if file_type == "npz":
-        columns = arrays.read_npz(path, na)
-    elif file_type == "libsvm":
-        columns = arrays.read_libsvm(path, features)
+    if file_type in ("npz", "libsvm"):
+        columns = arrays.read_npz(path, na) if file_type == "npz" else arrays.read_libsvm(path, features)
+        names = list(columns)
     else:
         found = arrow.read_parquet(path) if file_type == "parquet" else delimited.read_csv(path, delimiter, kinds, na)
-        columns = arrow.columns(found, str(path), kinds, na, is_used)
+        columns, names = arrow.columns(found, str(path), kinds, na, is_used), found.column_names
+    for name in sorted(unwanted - set(names)):
+        raise ValueError(f"--ignore names the column {quoted(name)}, {absent(name, names, str(path))}")
     for name in needed or ():
         if name not in columns:
             raise ValueError(f"the run was made with the column {quoted(name)}, {absent(name, columns, str(path))}")
