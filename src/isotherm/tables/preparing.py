@@ -122,7 +122,7 @@ def read_by(recipe: Recipe, path: Path, only: Sequence[str]) -> Table:
     indices = [int(column) for column in source.kinds if column.isdecimal()]
     read = reading.read(
         path,
-        kinds=source.kinds,
+        kinds={column: kind for column, kind in source.kinds.items() if column in only},
         na=source.na,
         delimiter=source.delimiter,
         only=only,
