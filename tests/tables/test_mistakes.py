@@ -18,15 +18,8 @@ def refused(tmp_path, content, *options, target="y", name="t.csv"):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     before = sorted(tmp_path.iterdir())
-    words = [
-        command,
-        str(path),
-        *(["--target", target] if target else []),
-        "--run",
-        str(tmp_path / "run.zarr"),
-        *options,
-    ]
-    answer = CliRunner().invoke(app, words)
+    words = [*(["--target", target] if target else []), "--run", str(tmp_path / "run.zarr"), *options]
+    answer = CliRunner().invoke(app, ["fit", str(path), *words])
     assert answer.exit_code == 2, answer.output
     assert answer.exception is None or isinstance(answer.exception, SystemExit)
     assert "Traceback" not in answer.output

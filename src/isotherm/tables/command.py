@@ -128,7 +128,8 @@ def predict_table(run: Path, path: Path, out: Path, tell: Tell) -> int:
     predicted = predictions.predictions(made, model.of(made), tree, encoding.arrays(made, table))
     if made.missing == "drop":
         predicted = _without(predicted, lacking)
-    output.write(made, path, out, output.columns(made, predicted))
+    for sentence in output.write(made, path, out, output.columns(made, predicted)):
+        tell(sentence)
     return table.rows
 
 

@@ -1,12 +1,10 @@
 """The table that was given, with predictions in columns of their own, as CSV or Parquet.
 
 The cells that were there are copied as they are: those of a CSV as the text they were, never read as numbers, dates or
-formulas on the way. A cell that begins with "=" stays so; a spreadsheet may take it for a formula, and a warning says
-that.
+formulas on the way. A cell that begins with "=" stays so; a spreadsheet may take it for a formula, which is said.
 """
 
 import csv
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +41,8 @@ def columns(recipe: Recipe, predicted: Predicted) -> dict[str, Any]:
     return found
 
 
-def write(recipe: Recipe, path: Path, out: Path, new: Json) -> None:
-    """`path` is the table that was given."""
+def write(recipe: Recipe, path: Path, out: Path, new: Json) -> list[str]:
+    """`path` is the table that was given; what there is to say about the new one."""
     pa, table = arrow.pyarrow(), original(recipe, path)
     if taken := set(new) & set(table.column_names):
         raise ValueError(f"{path} has a column {quoted(taken.pop())} already, which is what a new one would be called")
@@ -58,9 +56,9 @@ def write(recipe: Recipe, path: Path, out: Path, new: Json) -> None:
 
             parquet.write_table(table, partial)
         else:
-            warn_of_formulas(table, out)
             is_csv = reading.type_of(path) == "csv"
             write_csv(table, partial, delimited.header(path, recipe.source.delimiter)[0] if is_csv else ",")
+    return [] if out.suffix == ".parquet" else formulas(table, out)
 
 
 def check_place(path: Path, out: Path) -> None:
@@ -109,20 +107,18 @@ def original(recipe: Recipe, path: Path) -> Any:
     return pa.table(made)
 
 
-def warn_of_formulas(table: Any, out: Path) -> None:
-    """Cells that a spreadsheet would execute; numbers with a sign are none."""
+def formulas(table: Any, out: Path) -> list[str]:
+    """A sentence, if there are cells that a spreadsheet would take for formulas."""
     from pyarrow import compute
 
-    count = 0
-    for name in table.column_names:
-        values = table.column(name)
-        if arrow.is_text(values.type):
-            for start in ("=", "@"):
-                count += compute.sum(compute.starts_with(values, start)).as_py() or 0
-    if count:
-        warnings.warn(
-            f"{count:,} cells of {out} begin with = or @, as they did in the table: a spreadsheet would take them for "
-            "formulas; import such columns as text",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    texts = [table.column(name) for name in table.column_names if arrow.is_text(table.column(name).type)]
+    count = sum(
+        compute.sum(compute.or_(compute.starts_with(each, "="), compute.starts_with(each, "@"))).as_py() or 0
+        for each in texts
+    )
+    if not count:
+        return []
+    return [
+        f"{count:,} cells of {out} begin with = or @, as they did in the tables: a spreadsheet would take them for "
+        "formulas; import such columns as text"
+    ]

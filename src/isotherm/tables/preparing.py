@@ -28,14 +28,8 @@ class Prepared(NamedTuple):
 
 
 def prepare(options: Options) -> Prepared:
-    path, notes = Path(options.table), list[str]()
-    delimiter = MARKS.get(options.delimiter, options.delimiter) or None
-    asked = dict.fromkeys(options.categorical, "text")
-    if options.target in options.ignore:
-        raise ValueError(f"--target and --ignore both name {quoted(options.target)}")
-    read = reading.read(path, kinds=asked, na=options.na, delimiter=delimiter, ignore=options.ignore)
-    read.require(options.categorical, "--categorical")
-    wanted = target.parse(target_of(options, path, read), list(read.columns), str(path))
+    notes = list[str]()
+    read, wanted = read_first(options)
     table = with_target_known(as_columns(read, wanted), wanted.name, options.missing, notes)
     used = used_columns(table, wanted.name, options, notes)
     table = complete(table, used, options.missing, notes)
@@ -43,44 +37,47 @@ def prepare(options: Options) -> Prepared:
     if why:
         notes.insert(0, f"model {model}, as {why}; --model takes another")
     aim = target.make(wanted, table[wanted.name], model)
-    holdout = 0.0 if options.test else options.holdout
-    origins = origins_of([*used, wanted.name])
-    kinds = {name: kind_of(column) for name, column in read.columns.items() if name in origins}
-    source = Source(
-        str(path.absolute()),
-        str(Path(options.test).absolute()) if options.test else None,
-        options.na,
-        delimiter,
-        kinds,
-        holdout,
-        options.seed,
-    )
-    train, held_out = split(table, holdout, options.seed)
+    source = source_of(options, read, [*used, wanted.name])
+    train, held_out = split(table, source.holdout, source.seed)
     if train.rows < FEWEST_ROWS:
-        raise ValueError(f"--holdout {holdout:g} leaves {train.rows} rows; there must be {FEWEST_ROWS} or more")
-    numbers, levels = [], []
-    for name in used:
-        column = train[name]
-        if isinstance(column, Numbers):
-            numbers.append(encoding.number_plan(name, column, options.missing))
-        elif isinstance(column, Levels):
-            levels.append(encoding.level_plan(name, column, options.missing))
-    recipe = Recipe(
-        model,
-        options.missing,
-        options.prior_scale,
-        options.hidden,
-        aim,
-        tuple(numbers),
-        tuple(levels),
-        source,
-        options.interval,
-    )
+        raise ValueError(f"--holdout {source.holdout:g} leaves {train.rows} rows; there must be {FEWEST_ROWS} or more")
+    numbers = [encoding.number_plan(n, c, options.missing) for n in used if isinstance(c := train[n], Numbers)]
+    levels = [encoding.level_plan(n, c, options.missing) for n in used if isinstance(c := train[n], Levels)]
+    settings = options.prior_scale, options.hidden
+    recipe = Recipe(model, options.missing, *settings, aim, tuple(numbers), tuple(levels), source, options.interval)
     if options.test:
         held_out = test_rows(recipe, Path(options.test), notes)
     notes += missing_words(recipe) + ([] if held_out is None else encoding.unknown_levels(recipe, held_out))
     recipe = dataclasses.replace(recipe, notes=tuple(notes))
     return Prepared(recipe, with_y(recipe, train), None if held_out is None else with_y(recipe, held_out))
+
+
+def read_first(options: Options) -> tuple[Table, target.Wanted]:
+    """The table, of which only the options say anything, and its target."""
+    path = Path(options.table)
+    if options.target in options.ignore:
+        raise ValueError(f"--target and --ignore both name {quoted(options.target)}")
+    asked = dict.fromkeys(options.categorical, "text")
+    read = reading.read(path, kinds=asked, na=options.na, delimiter=delimiter_of(options), ignore=options.ignore)
+    read.require(options.categorical, "--categorical")
+    return read, target.parse(target_of(options, path, read), list(read.columns), str(path))
+
+
+def delimiter_of(options: Options) -> str | None:
+    return MARKS.get(options.delimiter, options.delimiter) or None
+
+
+def source_of(options: Options, read: Table, used: Sequence[str]) -> Source:
+    origins = origins_of(used)
+    return Source(
+        str(Path(options.table).absolute()),
+        str(Path(options.test).absolute()) if options.test else None,
+        options.na,
+        delimiter_of(options),
+        {name: kind_of(column) for name, column in read.columns.items() if name in origins},
+        0.0 if options.test else options.holdout,
+        options.seed,
+    )
 
 
 def again(recipe: Recipe, path: Path | None = None) -> Prepared:
