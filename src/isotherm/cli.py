@@ -49,7 +49,8 @@ def demo() -> None:
     console = Console()
     console.print(demonstration.INTRODUCTION)
     total = len(demonstration.CELLS)
-    results = dict(track(demonstration.run(), "sampling", total, console=Console(stderr=True)))
+    with mistakes.in_a_sentence():
+        results = dict(track(demonstration.run(), "sampling", total, console=Console(stderr=True)))
     console.print(demonstration.table(results))
     path = demonstration.figure(results, Path("isotherm-demo") / "w2.png")
     console.print(f"figure: {path}", soft_wrap=True, highlight=False)

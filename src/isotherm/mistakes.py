@@ -8,6 +8,8 @@ from typing import Any
 
 import typer
 
+from isotherm.extras import MissingExtraError
+
 STATUS = 2  # as for a wrong option; 1 is the answer "no", of `isotherm check` for instance
 
 
@@ -19,7 +21,7 @@ def in_a_sentence(before: Callable[[], Any] = lambda: None) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: typer.echo(f"warning: {message}", err=True)
             yield
-    except (OSError, ValueError) as error:  # DatasetError and StoreError are OSErrors
+    except (OSError, ValueError, MissingExtraError) as error:  # DatasetError and StoreError are OSErrors
         before()
         sentence = re.sub(r"^\[Errno \d+\] ", "", str(error)).replace("data_dir (--data)", "--data")
         typer.echo(f"error: {sentence}", err=True)

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
 
 from isotherm.models import families
 from isotherm.models.model import Categorical, Model, like, method, softplus
-from isotherm.types import Example, Params, Scalar, Vector
+from isotherm.types import Array, Example, Float, Int, Params, Scalar, Vector
 
 
 @dataclass(frozen=True)

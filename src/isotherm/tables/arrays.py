@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from isotherm.extras import extra
 from isotherm.tables.columns import Column, Levels, Numbers, Times, make_levels, quoted
 from isotherm.tables.delimited import MOST_COLUMNS
 
@@ -55,7 +56,8 @@ def _column(path: Path, name: str, values: np.ndarray, na: Iterable[str]) -> Col
 
 def read_libsvm(path: Path, features: int = 0) -> dict[str, Column]:
     """`label`, and a column for each index, named by it; there are at least so many."""
-    from sklearn.datasets import load_svmlight_file
+    with extra("estimators", "reading LIBSVM text"):
+        from sklearn.datasets import load_svmlight_file
 
     try:
         x, y = load_svmlight_file(str(path), zero_based=False)

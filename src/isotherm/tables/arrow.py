@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from isotherm.extras import extra
 from isotherm.tables.columns import Column, Levels, Numbers, Times, make_levels, numbers_in_text, quoted
-
-MISSING_LIBRARY = "reading CSV and Parquet files needs pyarrow: pip install 'isotherm[tables]'"
 
 
 def pyarrow() -> ModuleType:
-    try:
+    with extra("tables", "reading CSV and Parquet files"):
         import pyarrow
-    except ImportError:
-        raise ValueError(MISSING_LIBRARY) from None
     return pyarrow
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isotherm import reporting
+from isotherm import extras, reporting
 from isotherm.checking import Verdict, check
 from isotherm.fitting import fit
 from isotherm.posterior import Posterior
@@ -43,6 +43,7 @@ def places(options: Options) -> Places:
 
 def fit_table(options: Options, tell: Tell) -> tuple[preparing.Prepared, Results]:
     """Sample the posterior of a table into a new folder."""
+    extras.require("matplotlib", "plots", "the report of a run")
     run = places(options).run
     try:
         check_new(run)

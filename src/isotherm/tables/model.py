@@ -15,14 +15,13 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from isotherm.models import families
 from isotherm.models.families import Family
 from isotherm.models.model import method, softplus
 from isotherm.posterior import Posterior
 from isotherm.tables.recipe import Recipe
-from isotherm.types import Example, Params, Scalar
+from isotherm.types import Array, Example, Float, Params, Scalar
 
 INTERCEPT_SCALE = 2.5
 Output = Float[Array, "..."]
