@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from isotherm.checking import Verdict, check
 from isotherm.tables import model, naming, predictions, summary
+from isotherm.tables.columns import plain
 from isotherm.tables.preparing import Prepared
 from isotherm.tables.recipe import Recipe
 from isotherm.tables.summary import Coefficient, Score
@@ -46,7 +47,7 @@ def find(prepared: Prepared, tree: Results) -> Found:
 
 def words_of(recipe: Recipe, rows: int, held_out: int, tree: Results) -> str:
     """The model, the rows and the draws, in a sentence."""
-    aim = f"{recipe.target.name} {recipe.target.threshold}".strip()
+    aim = f"{plain(recipe.target.name)} {recipe.target.threshold}".strip()
     classes = f", {len(recipe.target.classes)} classes" if recipe.target.family == "categorical" else ""
     levels = f" and {len(recipe.levels)} of levels ({recipe.offsets[-1]:,} in all)" if recipe.levels else ""
     entries = sum(int(np.prod(shape)) for shape in model.of(recipe).shapes.values())

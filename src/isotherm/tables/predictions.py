@@ -48,7 +48,8 @@ def predictions(recipe: Recipe, model: TableModel, tree: Results, batch: Batch) 
     if target.family == "gaussian":
         noise = float(np.mean(np.exp(2 * all_draws(tree)["log_sigma"])))
         width = stats.norm.ppf(tails[1]) * np.sqrt(spread**2 + noise)
-        ends = [target.mean + target.scale * value for value in (mean, low, high, mean - width, mean + width)]
+        new_low, new_high = np.minimum(mean - width, low), np.maximum(mean + width, high)
+        ends = [target.mean + target.scale * value for value in (mean, low, high, new_low, new_high)]
         return Predicted(ends[0], target.scale * spread, *ends[1:])
     if target.family == "poisson":  # the rate's draws as a gamma distribution: the count is then negative binomial
         shape = mean**2 / np.maximum(spread**2, 1e-9 * mean**2)
