@@ -1,6 +1,14 @@
 from . import datasets, diagnostics, models, samplers
 from .anchoring import anchor
 from .checking import Verdict, check
+from .estimators import (
+    BayesianLinearRegression,
+    BayesianLogisticRegression,
+    BayesianMLPClassifier,
+    BayesianMLPRegressor,
+    BayesianPoissonRegression,
+    DiscriminativeRBMClassifier,
+)
 from .fitting import fit
 from .posterior import Posterior
 from .predicting import predict
@@ -13,6 +21,12 @@ from .store import StoreError
 from .version import __version__ as __version__
 
 __all__ = [
+    "BayesianLinearRegression",
+    "BayesianLogisticRegression",
+    "BayesianMLPClassifier",
+    "BayesianMLPRegressor",
+    "BayesianPoissonRegression",
+    "DiscriminativeRBMClassifier",
     "Posterior",
     "Sampler",
     "StoreError",

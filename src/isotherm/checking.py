@@ -122,7 +122,7 @@ def watched_draws(tree: Results) -> tuple[list[str], np.ndarray]:
 
 
 def _own_numbers(tree: Results, draws: np.ndarray, names: list[str]) -> list[Line]:
-    return [*_diverged(tree), *converged(draws, names, STRICT), *statistics(tree, STRICT)]
+    return [*diverged(tree), *converged(draws, names, STRICT), *statistics(tree, STRICT)]
 
 
 def _draws(tree: Results, init: Params | None) -> tuple[list[str], np.ndarray, Params]:
@@ -140,7 +140,7 @@ def _draws(tree: Results, init: Params | None) -> tuple[list[str], np.ndarray, P
     return names, np.concatenate(flat, axis=2), init
 
 
-def _diverged(tree: Results) -> list[Line]:
+def diverged(tree: Results) -> list[Line]:
     stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else {}
     if "first_bad_step" not in stats:
         return []

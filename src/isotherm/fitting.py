@@ -45,6 +45,8 @@ def fit(
     *,
     ess: int = 400,
     seconds: float | None = None,
+    steps: int | None = None,
+    anchored: bool = True,
     chains: int = 4,
     seed: int = 0,
     store: str | os.PathLike[str] | None = None,
@@ -62,6 +64,9 @@ def fit(
         ess: how many effective draws every parameter must have, in the bulk and in the tails.
         seconds: when to stop sampling at the latest; without it, after 200,000 steps, or 300 passes over the data where
             anchoring does not pay.
+        steps: after how many steps to stop at the latest; unlike `seconds`, it gives the same draws everywhere.
+        anchored: whether to try anchoring. False saves the attempt for a model that is known to have many modes, such
+            as a network, and is not warned of.
         chains: how many independent chains.
         seed: same seed, same draws.
         store: a folder to be made, such as "run.zarr", with which `isotherm.resume` goes on however the run ends.
@@ -71,9 +76,10 @@ def fit(
         What `isotherm.sample` returns. Its attributes `fit_method`, `fit_reason` and, where it is anchored,
         `anchor_order`, `anchor_noise` and so on say what was chosen, and why.
     """
+    bound = None if steps is None else arguments.integer("steps", steps, 8)
     goal = Goal(
         arguments.positive("ess", ess),
-        MOST_ANCHORED,
+        MOST_ANCHORED if bound is None else bound,
         None if seconds is None else arguments.positive("seconds", seconds),
     )
     if store is not None:
@@ -82,18 +88,23 @@ def fit(
     checks.check_data(data)
     data = jax.tree.map(placed, data)  # once for all that follows
     settings: Json = {"chains": chains, "seed": seed, "name": None, "replace": True}
-    anchored, why_not = anchored_or_why_not(posterior, data, init, settings, progress)
-    if anchored is not None and not why_not:
-        run = make_run(anchored, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(anchored))
+    found: Anchored | None = None
+    if anchored:
+        found, why_not = anchored_or_why_not(posterior, data, init, settings, progress)
+    else:
+        why_not = "anchored=False"
+    if found is not None and not why_not:
+        run = make_run(found, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(found))
         draws = max(FIRST_DRAWS, int(STEPS_A_DRAW * goal.ess / run.chains))
         plan = Plan(BURN_IN + draws, BURN_IN, 1)
     else:
-        warnings.warn(why_not, RuntimeWarning, stacklevel=2)
-        if anchored is not None and (init is None or anchored.findings.modes == 1):
-            init = anchored.mode
+        if anchored:
+            warnings.warn(why_not, RuntimeWarning, stacklevel=2)
+        if found is not None and (init is None or found.findings.modes == 1):
+            init = found.mode
         run, plan, most = plain_run(posterior, data, init, settings, why_not)
-        goal = goal._replace(most_steps=most)
-    tree = run_to_end(run, plan, store, progress, goal)
+        goal = goal._replace(most_steps=most if bound is None else bound)
+    tree = run_to_end(run, shortened(plan, bound), store, progress, goal)
     for message in shortfall(tree, goal):
         warnings.warn(message, RuntimeWarning, stacklevel=2)
     return tree
@@ -184,6 +195,14 @@ def plain_run(
         burn_in, first, most = (round(passes * rows / size) for passes in PLAIN_PASSES)
         thin = max(1, rows // (8 * size))
     return run, Plan(first, burn_in, thin), most
+
+
+def shortened(plan: Plan, steps: int | None) -> Plan:
+    """No more than so many steps, of which at most a quarter are burn-in and eight draws or more are kept."""
+    if steps is None or steps >= plan.steps:
+        return plan
+    burn_in = min(plan.burn_in, steps // 4)
+    return Plan(steps, burn_in, max(1, min(plan.thin, (steps - burn_in) // FEWEST)))
 
 
 def shortfall(tree: Results, goal: Goal) -> list[str]:

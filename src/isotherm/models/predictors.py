@@ -88,7 +88,7 @@ class GeneralisedLinear(WithFamily):
 
 @dataclass(frozen=True)
 class Network(WithFamily):
-    """m(θ, x) of hidden layers h ↦ φ(Wh/√n + b), n the length of h, and a linear last one.
+    """m(θ, x) of hidden layers h ↦ φ(Wh/√n + b), n the length of h, and a linear last one, times `output_scale`.
 
     Parameters `W1`, `b1`, `W2`, … by layer, all ~ N(0, prior_variance): sums over a layer are of one size however wide
     it is; and those of the family.
@@ -99,6 +99,7 @@ class Network(WithFamily):
     family: Family
     activation: str = "tanh"
     prior_variance: float = 1.0
+    output_scale: float = 1.0
 
     def __post_init__(self) -> None:
         arguments.integer("features", self.features, 1)
@@ -106,6 +107,7 @@ class Network(WithFamily):
             arguments.integer("hidden", width, 1)
         arguments.choice("activation", self.activation, ACTIVATIONS)
         arguments.positive("prior_variance", self.prior_variance)
+        arguments.positive("output_scale", self.output_scale)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         shapes: dict[str, tuple[int, ...]] = {}
@@ -125,7 +127,7 @@ class Network(WithFamily):
         for layer in range(1, last + 1):
             x = params[f"W{layer}"] @ x / math.sqrt(x.size) + params[f"b{layer}"]
             x = x if layer == last else ACTIVATIONS[self.activation](x)
-        return x
+        return self.output_scale * x
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from isotherm.run import checks
 from isotherm.types import Batch, Example, Params
 
 VALUES = 2**25  # bytes of values at all draws, of one block of rows
+MOST_DRAWS = 128  # computed together
 WORK = 2**26  # bytes that the function needs on its way, of one block of draws and rows
 
 Function = Callable[[Params, Example], Any]
@@ -62,10 +63,13 @@ def make_task(function: Function, draws: Draws, columns: Batch, rows: int) -> Ta
     outputs = {name: Output(leaf.shape, np.dtype(leaf.dtype)) for name, leaf in zip(names, leaves, strict=True)}
     cell = max(1, sum(math.prod(output.shape) * output.dtype.itemsize for output in outputs.values()))
     work = cell + _bytes_of(program.jaxpr)
-    power = 1 << max(0, rows - 1).bit_length()  # so that few sizes are compiled for, whatever the number of rows
-    size = max(1, min(power, VALUES // (draws.count * cell), WORK // work))
-    most = max(1, min(draws.each, WORK // (size * work)))
-    return Task(function, outputs, size, math.ceil(draws.each / math.ceil(draws.each / most)))
+    size = _power(rows, VALUES // (draws.count * cell), WORK // work)
+    return Task(function, outputs, size, _power(draws.each, MOST_DRAWS, WORK // (size * work)))
+
+
+def _power(number: int, *bounds: int) -> int:
+    """A power of two, so that few sizes are compiled for: the next from `number`, but below the bounds."""
+    return min(1 << max(0, number - 1).bit_length(), *(1 << max(1, bound).bit_length() - 1 for bound in bounds))
 
 
 def _bytes_of(program: Any) -> int:
