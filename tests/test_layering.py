@@ -8,9 +8,10 @@ import isotherm
 
 SRC = Path(isotherm.__file__).parent
 WALK = [
-    "version", "extras", "types", "threefry", "files", "arguments", "bars", "datasets", "models", "alias", "batches",
-    "posterior", "anchored", "dynamics", "samplers", "diagnostics", "run", "store", "anchoring", "stepping", "sampling",
-    "checking", "predicting", "fitting", "estimators", "page", "plots", "reporting", "experiments", "cli", "__main__",
+    "version", "extras", "types", "threefry", "files", "arguments", "mistakes", "bars", "datasets", "models", "alias",
+    "batches", "posterior", "anchored", "dynamics", "samplers", "diagnostics", "run", "store", "anchoring",
+    "stepping", "sampling", "checking", "predicting", "fitting", "estimators", "page", "plots", "reporting", "tables",
+    "experiments", "cli", "__main__",
 ]  # fmt: skip
 # Inside the two rooms that a run's data cross, the order of the files is the walk too.
 RUN = [
