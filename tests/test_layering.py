@@ -14,8 +14,8 @@ WALK = [
 ]  # fmt: skip
 # Inside the two rooms that a run's data cross, the order of the files is the walk too.
 RUN = [
-    "plan", "goal", "doubts", "evaluation", "checks", "problem", "loop", "chains", "labels", "recorder", "signals",
-    "noise", "execute",
+    "plan", "goal", "doubts", "tables", "evaluation", "checks", "problem", "loop", "chains", "labels", "recorder",
+    "signals", "noise", "execute",
 ]  # fmt: skip
 STORE = ["disk", "arrays", "checkpoint", "constants", "identity", "header", "folder", "recorder", "resume"]
 FILES = {path: ast.parse(path.read_text()) for path in SRC.rglob("*.py")}
@@ -69,6 +69,7 @@ def test_files_of_a_run_know_only_those_on_their_left():
 # Where `Any` is what is meant: trees of the user's or the sampler's own making, functions over them, and JSON.
 UNTYPED = {
     "checks.py": {"tree", "as_arrays", "leaf", "_as_array", "both", "position", "node", "listed"},
+    "tables.py": {"tree", "table", "column"},
     "problem.py": {"init", "flattening"},
     "loop.py": {"function", "over_chains", "arguments", "mapped"},
     "identity.py": {"params", "nest", "node", "built"},

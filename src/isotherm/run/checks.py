@@ -13,6 +13,7 @@ from isotherm.alias import AliasTable
 from isotherm.posterior import Posterior, Unravel
 from isotherm.run.doubts import entry
 from isotherm.run.evaluation import Evaluation
+from isotherm.run.tables import columns, is_table
 from isotherm.types import Batch, Params, Scalar, Vector
 
 LOST = 1e-4  # of a column's range: rounding by more than this changes what the column says
@@ -21,7 +22,10 @@ CHECK_ROWS = 256  # rows whose log-likelihood is evaluated together, unless the 
 
 
 def as_arrays(root: str, tree: Any) -> Any:
-    """`tree` with every leaf as an array: what has `__array__`, a table or a number becomes NumPy's."""
+    """`tree` with every leaf as an array: what has `__array__`, a table or a number becomes NumPy's. A tree that is a
+    table (pandas, polars, Arrow) becomes a dict of its columns; a table inside a tree becomes a matrix."""
+    if is_table(tree):
+        tree = columns(root, tree)
     try:
         paths, structure = jax.tree_util.tree_flatten_with_path(tree)
     except ValueError as error:  # the only one that JAX raises here
@@ -38,9 +42,8 @@ def _as_array(name: str, leaf: Any) -> Any:
         return _for_jax(name, leaf)
     if isinstance(leaf, jax.Array | bool | int | float | complex):
         return leaf
-    for column in getattr(leaf, "columns", ()):  # a pandas or polars table
-        if (has := np.asarray(leaf[column]).dtype).kind not in "biuf":
-            raise TypeError(f"{name}: column {column!r} must hold numbers, got dtype {has}; encode it as numbers first")
+    if is_table(leaf):
+        return _for_jax(name, np.stack(list(columns(name, leaf).values()), axis=1))
     try:
         array = np.asarray(leaf)
     except Exception as error:
