@@ -10,7 +10,7 @@ SRC = Path(isotherm.__file__).parent
 WALK = [
     "version", "types", "threefry", "files", "arguments", "datasets", "alias", "batches", "posterior", "anchored",
     "dynamics", "samplers", "diagnostics", "run", "store", "anchoring", "stepping", "sampling", "checking", "fitting",
-    "page", "plots", "reporting", "models", "experiments", "cli",
+    "page", "plots", "reporting", "bridges", "models", "experiments", "cli",
 ]  # fmt: skip
 # Inside the two rooms that a run's data cross, the order of the files is the walk too.
 RUN = [

@@ -13,7 +13,7 @@ from isotherm import page, plots
 from isotherm.checking import Moments, Verdict, check, check_without_data, watched_draws
 from isotherm.diagnostics.convergence import Convergence, convergence
 from isotherm.page import Entry, Table
-from isotherm.posterior import Posterior
+from isotherm.posterior import Posterior, opened
 from isotherm.run.doubts import (
     FEWEST_DRAWS,
     STRICT,
@@ -100,6 +100,8 @@ def report(
     Returns:
         The path of the page.
     """
+    if posterior is not None:
+        _, data, _ = opened(posterior, data)
     if (posterior is None) != (data is None):
         missing = "data" if data is None else "posterior"
         raise ValueError(f"posterior and data must be given together, and {missing} is missing")

@@ -249,7 +249,7 @@ def check_model(posterior: Posterior, params: Params, data: Batch) -> None:
             value = jax.eval_shape(function, *inputs)
         except Exception as error:
             shapes = " and one example has ".join(map(_shapes, inputs))
-            raise ValueError(f"{name} does not fit: init has {shapes}; it raised {_reason(error)}") from error
+            raise ValueError(f"{name} does not fit: init has {shapes}; it raised {reason(error)}") from error
         leaves = jax.tree.leaves(value)
         if len(leaves) != 1 or getattr(leaves[0], "shape", None) != ():
             hint = "sum over what is left" if leaves else "is there a return missing?"
@@ -277,7 +277,7 @@ def check_derivatives(evaluation: Evaluation, position: Any, data: Batch) -> Non
             ) from error
         raise ValueError(
             "log_likelihood or log_prior cannot be differentiated over a batch; write it with jax.numpy alone, without "
-            f"callbacks and loops of unknown length: it raised {_reason(error)}"
+            f"callbacks and loops of unknown length: it raised {reason(error)}"
         ) from error
 
 
@@ -325,7 +325,7 @@ def named(root: str, tree: Any) -> Iterator[tuple[str, np.ndarray]]:
         yield root + jax.tree_util.keystr(path), np.asarray(leaf)
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """Its type and first line, and the next where that only leads up to it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     words = lines[:2] if lines and lines[0].endswith(":") else lines[:1]
