@@ -134,15 +134,15 @@ def cases() -> dict[str, Case]:
     diabetes, digits = load_diabetes(return_X_y=True), load_digits(return_X_y=True)
     found = {"linear": Case(linear, {"x": standardised(diabetes[0]), "y": standardised(diabetes[1])})}
 
-    x = design(rng, 100_000, 10)
+    x = design(rng, 20_000, 10)
     y = rng.random(len(x)) < 1 / (1 + np.exp(-x @ np.linspace(-1, 1, 10)))
     found["logistic"] = Case(logistic, {"x": x, "y": y.astype(np.int32)})
 
-    x, exposure = design(rng, 50_000, 8), rng.uniform(0.5, 2, 50_000).astype(np.float32)
+    x, exposure = design(rng, 20_000, 8), rng.uniform(0.5, 2, 20_000).astype(np.float32)
     y = rng.poisson(exposure * np.exp(x @ np.linspace(-0.5, 0.5, 8))).astype(np.int32)
     found["poisson"] = Case(poisson, {"x": x, "exposure": exposure, "y": y})
 
-    county_of_town, town = np.repeat(np.arange(10), 6), rng.integers(0, 60, 20_000).astype(np.int32)
+    county_of_town, town = np.repeat(np.arange(10), 6), rng.integers(0, 60, 10_000).astype(np.int32)
     effects = (0.5 + 0.7 * rng.standard_normal(10))[county_of_town] + 0.4 * rng.standard_normal(60)
     x = rng.standard_normal(len(town)).astype(np.float32)
     y = (effects[town] - 0.3 * x + 0.8 * rng.standard_normal(len(town))).astype(np.float32)
@@ -166,12 +166,12 @@ def cases() -> dict[str, Case]:
     )
     found["softmax"] = Case(softmax, {"x": x, "y": digits[1].astype(np.int32)}, {"classes": 10})
 
-    x = design(rng, 20_000, 5)
+    x = design(rng, 10_000, 5)
     mean = np.exp(x @ np.linspace(-0.5, 0.7, 5))
     y = rng.negative_binomial(2.5, 2.5 / (2.5 + mean)).astype(np.int32)
     found["negative binomial"] = Case(negative_binomial, {"x": x, "y": y})
 
-    x = rng.standard_normal((20_000, 4)).astype(np.float32)
+    x = rng.standard_normal((10_000, 4)).astype(np.float32)
     score = x @ np.float32([1, -0.5, 0.3, 0]) + rng.logistic(size=len(x))
     y = np.searchsorted([-1.5, 0.0, 1.0], score).astype(np.int32)
     found["ordinal"] = Case(ordinal, {"x": x, "y": y}, {"grades": 4})

@@ -18,7 +18,7 @@ import numpy as np
 from isotherm.bridges.numpyro_rows import Latent, split
 from isotherm.posterior import Posterior
 from isotherm.run.checks import as_arrays, check_data
-from isotherm.run.labels import UNCONSTRAINED
+from isotherm.run.labels import UNCONSTRAINED, as_sampled
 from isotherm.types import Batch, Params, RandomKey, Results
 
 MISSING = "from_numpyro needs NumPyro: pip install 'isotherm[numpyro]'"
@@ -95,12 +95,12 @@ class NumPyroModel(Posterior):
         the deterministic sites that do not depend on the data. What was sampled is in `unconstrained_posterior`."""
         from arviz_base import from_dict
 
-        if UNCONSTRAINED in tree.children:
-            return tree
-        sampled = tree["posterior"].to_dataset()
+        sampled = as_sampled(tree)["posterior"].to_dataset()
         labels = [latent.label for latent in self.latents]
         if missing := [label for label in labels if label not in sampled]:
             raise ValueError(f"these are no results of this model: {', '.join(missing)} is missing")
+        if UNCONSTRAINED in tree.children:
+            return tree
         chains, draws = sampled.sizes["chain"], sampled.sizes["draw"]
         flat = {label: sampled[label].values.reshape(-1, *sampled[label].shape[2:]) for label in labels}
         values = jax.jit(lambda params: jax.lax.map(self.values, params, batch_size=DRAWS))(flat)

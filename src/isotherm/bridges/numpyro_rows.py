@@ -122,7 +122,7 @@ def _in_words(rows: int) -> Iterator[None]:
     """What a model raises when it is called with so many rows, with what to do about it."""
     try:
         yield
-    except (jax.errors.ConcretizationTypeError, jax.errors.JAXIndexError) as error:
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
         raise ValueError(
             "the model needs to know the numbers in its data before it runs, or uses a function that is not "
             f"jax.numpy's; {SAME_FOR_ALL}, the number of groups, say: it raised {reason(error)}"
@@ -184,10 +184,7 @@ class Splitting:
             lambda column: jax.ShapeDtypeStruct(jnp.shape(column), jnp.result_type(column)), self.data
         )
         one = jax.tree.map(lambda column: column[:1], self.some)
-        of_all, of_some, of_one = (sites_of(self.model, rows, self.fixed) for rows in (shaped, self.some, one))
-        for sites in (of_all, of_some, of_one):
-            for name, site in sites.items():
-                _check_site(name, site)
+        _, of_some, of_one = (checked(sites_of(self.model, rows, self.fixed)) for rows in (shaped, self.some, one))
         if of_some.keys() != of_one.keys():
             name = min(of_some.keys() ^ of_one.keys())
             raise ValueError(f"site {name!r} is only there for some numbers of rows; write the model for any number")
@@ -283,19 +280,21 @@ class Measured(NamedTuple):
             )
 
 
-def _check_site(name: str, site: _Site) -> None:
-    if site.is_subsampled:
-        raise ValueError(
-            f"plate {name!r} takes a subsample; leave subsample_size out and give all of the data: isotherm draws the "
-            "batches"
-        )
-    if site.kind == "param":
-        raise ValueError(f"site {name!r} is a numpyro.param, which has no prior; make it a numpyro.sample")
-    if site.is_discrete:
-        raise ValueError(
-            f"latent site {name!r} is discrete, and gradients do not move it; sum over its values, as "
-            "numpyro.distributions.MixtureSameFamily does; if its values are data, they are missing: obs=…"
-        )
+def checked(sites: dict[str, _Site]) -> dict[str, _Site]:
+    for name, site in sites.items():
+        if site.is_subsampled:
+            raise ValueError(
+                f"plate {name!r} takes a subsample; leave subsample_size out and give all of the data: isotherm draws "
+                "the batches"
+            )
+        if site.kind == "param":
+            raise ValueError(f"site {name!r} is a numpyro.param, which has no prior; make it a numpyro.sample")
+        if site.is_discrete:
+            raise ValueError(
+                f"latent site {name!r} is discrete, and gradients do not move it; sum over its values, as "
+                "numpyro.distributions.MixtureSameFamily does; if its values are data, they are missing: obs=…"
+            )
+    return sites
 
 
 def agree(a: np.ndarray, b: np.ndarray, size: np.ndarray) -> bool:
