@@ -18,6 +18,7 @@ import numpy as np
 from numpyro.infer import MCMC, NUTS
 
 import isotherm
+from isotherm.run.doubts import entry
 from numpyro_zoo import Case, cases
 
 CHAINS = 4
@@ -35,19 +36,24 @@ def nuts(case: Case, seed: int, draws: int) -> tuple[dict[str, np.ndarray], floa
     return jax.device_get(run.get_samples(group_by_chain=True)), time.perf_counter() - began
 
 
-def differences(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Of means and of standard deviations, in Monte Carlo errors, for all entries of all sites that vary."""
-    found: tuple[list[float], list[float]] = ([], [])
+def differences(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
+    """Of means and of standard deviations, in Monte Carlo errors, for all entries of all sites that vary, by name."""
+    found: dict[str, dict[str, float]] = {"mean": {}, "sd": {}}
     for name, draws in ours.items():
         pair = [each.reshape(*each.shape[:2], -1).astype(np.float64) for each in (draws, theirs[name])]
         for i in range(pair[0].shape[2]):
             a, b = (each[..., i] for each in pair)
             if np.ptp(b) == 0:
                 continue
-            for kind, of, kept in (("mean", np.mean, found[0]), ("sd", np.std, found[1])):
+            for kind, of in (("mean", np.mean), ("sd", np.std)):
                 errors = [float(arviz_stats.mcse(each, method=kind)) for each in (a, b)]
-                kept.append(float((of(a) - of(b)) / np.hypot(*errors)))
-    return np.array(found[0]), np.array(found[1])
+                found[kind][entry(name, draws.shape[2:], i)] = float((of(a) - of(b)) / np.hypot(*errors))
+    return found
+
+
+def largest(errors: np.ndarray) -> str:
+    """In one number; none where a chain diverged, so that there is no mean."""
+    return f"{abs(errors).max():.1f}" if np.isfinite(errors).all() else "–"
 
 
 def measure(name: str, case: Case, options: Any) -> list[str]:
@@ -67,7 +73,11 @@ def measure(name: str, case: Case, options: Any) -> list[str]:
         print(f"  {name}: {warning.message}", flush=True)
     theirs, nuts_seconds = nuts(case, options.seed, options.nuts_draws)
     ours = {str(site): array.values for site, array in tree.posterior.data_vars.items()}
-    mean, sd = differences(ours, theirs)
+    found = differences(ours, theirs)
+    for kind, values in found.items():
+        for where in (where for where, value in values.items() if abs(value) > 3):
+            print(f"  {name}: the {kind} of {where} differs by {values[where]:+.1f} errors", flush=True)
+    mean, sd = (np.array(list(values.values())) for values in found.values())
     beyond = int((abs(np.concatenate([mean, sd])) > 3).sum())
     size = tree.attrs["batch_size"]
     return [
@@ -76,9 +86,9 @@ def measure(name: str, case: Case, options: Any) -> list[str]:
         f"{sum(int(np.prod(latent.shape)) for latent in model.latents)}",
         "anchored" if tree.attrs["fit_method"].startswith("anchored") else "plain",
         f"{size:,} ({size / rows:.1%})",
-        f"{abs(mean).max():.1f}",
-        f"{abs(sd).max():.1f}",
-        f"{beyond} of {len(mean) + len(sd)}",
+        largest(mean),
+        largest(sd),
+        f"{beyond} of {len(mean) + len(sd)}" if np.isfinite(mean).all() else "–",
         f"{seconds:.0f}",
         f"{nuts_seconds:.0f}",
         verdict.summary,
