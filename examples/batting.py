@@ -3,7 +3,7 @@
     python examples/batting.py [--picture FILE]
 
 The first 45 at-bats of 18 batters in the season of 1970, and how each did in the rest of it (B. Efron and C. Morris,
-Data analysis using Stein's estimator and its generalizations, Journal of the American Statistical Association 70, 1975).
+Data analysis using Stein's estimator and its generalizations, J. of the American Statistical Association 70, 1975).
 Each batter has an ability, on the scale of the log odds; abilities are normal around a mean, with a spread that is
 sampled too. The posterior moves each batter towards the mean, by as much as the 45 at-bats of all of them say.
 """
@@ -82,7 +82,7 @@ def draw(first: np.ndarray, rest: np.ndarray, averages: np.ndarray, path: str) -
     axes.set_xlabel("batting average")
     axes.set_title("The posterior is nearer to the rest of the season", loc="left")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower right")
+    figure.legend(frameon=False, loc="outside lower center", ncols=3)
     figure.savefig(path)
     plt.close(figure)
 
@@ -110,9 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
         interval = f"{low:.3f} to {high:.3f}"
         print(f"{name:14} {first[i]:10.3f}   {averages[:, i].mean():9.3f}, {interval:13}   {rest[i]:18.3f}")
     errors = [np.sqrt(np.mean((guess - rest) ** 2)) for guess in (first, averages.mean(axis=0))]
-    print(
-        f"\nthe rest of the season, root mean square error: {errors[0]:.3f} by 45 at-bats, {errors[1]:.3f} by the posterior"
-    )
+    print(f"\nroot mean square error of the rest: {errors[0]:.3f} by 45 at-bats, {errors[1]:.3f} by the posterior")
     draw(first, rest, averages, options.picture)
     print(f"the picture is in {options.picture}")
 
