@@ -88,5 +88,5 @@ def test_refusals(monkeypatch):
     with pytest.raises(TypeError, match="sampler must be a sampler"):
         isotherm.bridges.blackjax.algorithm(POSTERIOR, None, N)
     monkeypatch.setitem(sys.modules, "blackjax.base", None)
-    with pytest.raises(ModuleNotFoundError, match=r"needs BlackJAX: pip install 'isotherm\[blackjax\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"needs blackjax: pip install 'isotherm\[blackjax\]'"):
         isotherm.bridges.blackjax.algorithm(POSTERIOR, isotherm.sgld(1.0), N)

@@ -130,9 +130,9 @@ def test_what_is_no_module():
 
 
 def test_without_the_libraries_they_say_what_to_install(monkeypatch):
-    for name, title in (("flax", "Flax"), ("equinox", "Equinox")):
+    for name in ("flax", "equinox"):
         monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(ModuleNotFoundError, match=rf"needs {title}: pip install 'isotherm\[{name}\]'"):
+        with pytest.raises(ModuleNotFoundError, match=rf"needs {name}: pip install 'isotherm\[{name}\]'"):
             getattr(isotherm.bridges, name).network(None, gaussian)
 
 

@@ -305,7 +305,7 @@ def test_arguments_that_do_not_fit():
 
 def test_without_numpyro_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "numpyro", None)
-    with pytest.raises(ModuleNotFoundError, match=r"needs NumPyro: pip install 'isotherm\[numpyro\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"from_numpyro needs numpyro: pip install 'isotherm\[numpyro\]'"):
         isotherm.from_numpyro(line, {"x": X, "y": Y})
 
 

@@ -7,14 +7,13 @@ import jax
 from jax.flatten_util import ravel_pytree
 
 from isotherm import arguments
+from isotherm.extras import extra
 from isotherm.posterior import Noisy, Posterior, opened
 from isotherm.samplers.base import Renewing, Sampler, check_sampler
 from isotherm.types import Batch, Number, Params, RandomKey, Vector
 
 if TYPE_CHECKING:
     from blackjax.base import SamplingAlgorithm  # type: ignore[import-untyped]
-
-MISSING = "isotherm.bridges.blackjax needs BlackJAX: pip install 'isotherm[blackjax]'"
 
 
 class State(NamedTuple):
@@ -52,10 +51,8 @@ def algorithm(
     A sampler that remembers batches (`isotherm.eccadl`) remembers here those of the steps before, and sees no other
     rows: give it at least five a parameter. `isotherm.sample` draws batches of its own for that.
     """
-    try:
+    with extra("blackjax", "isotherm.bridges.blackjax"):
         from blackjax.base import SamplingAlgorithm
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(MISSING) from error
     check_sampler(sampler)
     rows = arguments.integer("data_size", data_size, 1)
     model, _, _ = opened(posterior, None)

@@ -5,9 +5,8 @@ from typing import Any
 
 from isotherm.bridges.network import Network
 from isotherm.bridges.network import network as make
+from isotherm.extras import extra
 from isotherm.types import Example, Scalar
-
-MISSING = "isotherm.bridges.equinox needs Equinox: pip install 'isotherm[equinox]'"
 
 
 def network(
@@ -34,10 +33,8 @@ def network(
     Returns:
         A posterior with `params`, `module(params)` and `modules(tree)`.
     """
-    try:
+    with extra("equinox", "isotherm.bridges.equinox"):
         import equinox as eqx
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(MISSING) from error
 
     params, static = eqx.partition(eqx.nn.inference_mode(module), eqx.is_inexact_array)
     return make(params, lambda params: eqx.combine(params, static), log_likelihood, prior_scale, log_prior)

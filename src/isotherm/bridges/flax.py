@@ -7,9 +7,8 @@ import jax
 
 from isotherm.bridges.network import Network
 from isotherm.bridges.network import network as make
+from isotherm.extras import extra
 from isotherm.types import Example, Scalar
-
-MISSING = "isotherm.bridges.flax needs Flax: pip install 'isotherm[flax]'"
 
 
 def network(
@@ -37,10 +36,8 @@ def network(
     Returns:
         A posterior with `params`, `module(params)` and `modules(tree)`.
     """
-    try:
+    with extra("flax", "isotherm.bridges.flax"):
         from flax import nnx
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(MISSING) from error
     if not isinstance(module, nnx.Module):
         raise TypeError(f"module must be an nnx.Module of Flax, got {type(module).__name__}")
 

@@ -16,12 +16,12 @@ import jax
 import numpy as np
 
 from isotherm.bridges.numpyro_rows import Latent, split
+from isotherm.extras import extra
 from isotherm.posterior import Posterior
 from isotherm.run.checks import as_arrays, check_data
 from isotherm.run.labels import UNCONSTRAINED, as_sampled
 from isotherm.types import Batch, Params, RandomKey, Results
 
-MISSING = "from_numpyro needs NumPyro: pip install 'isotherm[numpyro]'"
 RADIUS = 0.1  # chains start at unconstrained values between −0.1 and 0.1
 DRAWS = 256  # turned into constrained values together
 
@@ -54,10 +54,8 @@ def from_numpyro(model: Callable[..., Any], data: Batch, /, **fixed: Any) -> "Nu
     Raises:
         ValueError: the model cannot be split by rows, in a sentence that says why.
     """
-    try:
+    with extra("numpyro", "from_numpyro"):
         import numpyro  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(MISSING) from error
     if not callable(model):
         raise TypeError(f"model must be a function with numpyro.sample statements, got {model!r}")
     data = as_arrays("data", data)

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from isotherm.extras import extra
+
 
 def is_table(tree: Any) -> bool:
     if hasattr(tree, "__array__"):
@@ -15,11 +17,8 @@ def columns(root: str, table: Any) -> dict[Any, np.ndarray]:
     """The columns of a table by their names, if they hold numbers."""
     names = getattr(table, "column_names", None)  # Arrow's word; the others say `columns`
     if names is None and not hasattr(table, "columns"):
-        try:
+        with extra("tables", f"{root} is a {type(table).__name__}, and reading it"):
             import pyarrow
-        except ModuleNotFoundError as error:
-            needs = f"{root} is a {type(table).__name__}, and reading it needs pyarrow: pip install 'isotherm[tables]'"
-            raise ModuleNotFoundError(needs) from error
         table = pyarrow.table(table)
         names = table.column_names
     names = list(table.columns if names is None else names)
