@@ -300,9 +300,7 @@ class Posterior:
         )
 
 
-def opened(
-    posterior: Posterior, data: Batch | None, init: Params | None = None
-) -> tuple[Posterior, Batch, Params | None]:
+def opened(posterior: object, data: Batch | None, init: Params | None = None) -> tuple[Posterior, Batch, Params | None]:
     """What `Posterior.opened` says, if that is what was given."""
     if not isinstance(posterior, Posterior):
         raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
