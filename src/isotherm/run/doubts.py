@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import chdtri
 
-from isotherm.diagnostics.convergence import convergence
+from isotherm.diagnostics.convergence import Convergence, convergence
 from isotherm.diagnostics.stein import standard_errors
-from isotherm.run.goal import R_HAT
+from isotherm.run.goal import R_HAT, Goal, watched
 from isotherm.types import Results
 
 KRYLOV = 0.01  # the estimated error of a matrix exponential, relative to the vector it acts on
@@ -54,12 +54,31 @@ class Line(NamedTuple):
         return f"{self.name} {self.found} (bound: {self.bound}): {self.advice}"
 
 
-def doubts(tree: Results) -> Iterator[str]:
-    """A sentence for each number of a run that is off."""
+def doubts(tree: Results, goal: Goal | None = None, found: Convergence | None = None) -> Iterator[str]:
+    """A sentence for each number of a run that is off. Of a run with a goal, what was found of the parameters that it
+    watches stands for R-hat and effective draws; None if all of its chains diverged."""
+    words = [] if goal is None else shortfall(tree, goal, found)
     draws, names = watched_entries(tree)
     if draws.shape[1] >= FEWEST_DRAWS and np.isfinite(draws).all():
-        lines = [*converged(draws, names, LENIENT), *statistics(tree, LENIENT)]
-        yield from (f"do not rely on this run yet: {line.sentence}" for line in lines if not line.good)
+        lines = [*(converged(draws, names, LENIENT) if goal is None else []), *statistics(tree, LENIENT)]
+        words += [line.sentence for line in lines if not line.good]
+    yield from (f"do not rely on this run yet: {each}" for each in words)
+
+
+def shortfall(tree: Results, goal: Goal, found: Convergence | None) -> list[str]:
+    """What is missing to the goal, if anything, in a sentence."""
+    if found is None or goal.is_met(found):
+        return []
+    words, entries = [], watched(number_of_entries(tree))
+    if np.nanmin(found.least_ess, initial=np.inf) < goal.ess:
+        worst = int(np.nanargmin(found.least_ess))
+        name = entry_of(tree, int(entries[worst]))
+        words.append(f"{found.least_ess[worst]:.0f} effective draws of {name}, where {goal.ess:.0f} were asked for")
+    if np.nanmax(found.r_hat, initial=1) > R_HAT:
+        worst = int(np.nanargmax(found.r_hat))
+        name = entry_of(tree, int(entries[worst]))
+        words.append(f"R-hat {found.r_hat[worst]:.3f} of {name}, where {R_HAT} is the bound")
+    return [f"it stopped with {' and '.join(words)}; {goal.advice(int(tree.attrs['steps']))}"]
 
 
 def watched_entries(tree: Results) -> tuple[np.ndarray, list[str]]:
@@ -75,6 +94,16 @@ def watched_entries(tree: Results) -> tuple[np.ndarray, list[str]]:
         parts.append(flat)
         names += [entry(str(name), array.shape[2:], i) for i in range(flat.shape[2])]
     return np.concatenate(parts, axis=2), names
+
+
+def entry_of(tree: Results, index: int) -> str:
+    """What a user calls an entry of the flat parameters."""
+    for name, array in tree["posterior"].to_dataset().data_vars.items():
+        size = int(np.prod(array.shape[2:]))
+        if index < size:
+            return entry(str(name), array.shape[2:], index)
+        index -= size
+    raise IndexError(f"there is no entry {index} more")
 
 
 def entry(name: str, shape: tuple[int, ...], index: int) -> str:
