@@ -163,8 +163,13 @@ def _moments(
 
 def bounded(names: list[str], found: SteinMoments, errors: float) -> Moments:
     """With the bounds for one parameter, no less than so many standard errors."""
-    shift, variance = errors * found.shift_error, errors * found.variance_error
+    shift, variance = errors * found.shift_error, errors * if_right(found.variance, found.variance_error)
     return Moments(tuple(names), found, np.maximum(WORST_SHIFT, shift), np.maximum(WORST_VARIANCE, variance))
+
+
+def if_right(variance: np.ndarray | float, error: np.ndarray | float) -> np.ndarray:
+    """The error that a variance would have if it were 1: errors grow with it, and would excuse what they come from."""
+    return np.asarray(error / np.maximum(variance, 1.0))
 
 
 def _shift(moments: Moments) -> Line:
@@ -182,12 +187,12 @@ def _shift(moments: Moments) -> Line:
 
 
 def _trace(found: SteinMoments) -> Line:
-    allowed = TRACE + 3 * found.trace_error
+    allowed = TRACE + 3 * float(if_right(found.trace, found.trace_error))
     return Line(
         "variance",
         abs(found.trace - 1) <= allowed,
         f"{found.trace:.3f} ± {found.trace_error:.3f} times what it should be",
-        f"{allowed:.0%} off",
+        f"{allowed:.1%} off",
         "too hot or not mixed: use isotherm.fit or isotherm.eccadl, larger batches, or a smaller step_size",
     )
 
@@ -199,7 +204,7 @@ def _variances(moments: Moments) -> Line:
         "variance of each parameter",
         bool((abs(found.variance - 1) <= allowed).all()),
         f"{found.variance[worst]:.2f} ± {found.variance_error[worst]:.2f} times what it should be for {names[worst]}",
-        f"{allowed[worst]:.0%} off",
+        f"{allowed[worst]:.1%} off",
         "run longer; if it stays, use isotherm.fit, or a smaller step_size",
     )
 

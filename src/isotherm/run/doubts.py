@@ -175,8 +175,9 @@ class Law(NamedTuple):
 
 
 def temperature_law(values: np.ndarray, attributes: Mapping[Any, Any], bounds: Bounds) -> Law:
+    """Errors grow with the temperature, and what is allowed is what chance does to a run that is right."""
     T = float(attributes.get("sampler_temperature", 1.0))
-    return Law(T, bounds.temperature * T + 3 * float(standard_errors(values)))
+    return Law(T, bounds.temperature * T + 3 * float(standard_errors(values)) / max(1.0, float(np.mean(values)) / T))
 
 
 def temperature(values: np.ndarray, attributes: Mapping[Any, Any], bounds: Bounds) -> Line:
@@ -186,7 +187,7 @@ def temperature(values: np.ndarray, attributes: Mapping[Any, Any], bounds: Bound
         "kinetic temperature",
         abs(mean - law.mean) <= law.allowed,
         f"{mean:.3f} ± {error:.3f}, should be {law.mean:g}",
-        f"{bounds.temperature:.0%} off",
+        f"{law.allowed:.3f} off",
         "the noise of the gradients is not removed; use isotherm.fit or isotherm.eccadl, larger batches or a smaller "
         "step_size",
     )
