@@ -237,6 +237,7 @@ def test_init_is_needed_for_other_parameters():
     posterior = isotherm.Posterior(lambda p, e: log_likelihood(joined(p), e), lambda p: log_prior(joined(p)))
     init = (np.zeros(2, np.float32), np.zeros(D - 2, np.float32))
     assert isotherm.check(labelled(arrays), posterior, DATA, init=init, progress=False)
+    assert isotherm.check(labelled(arrays), posterior, DATA, init=lambda key: init, progress=False)  # as of a run
     with pytest.raises(ValueError, match="the draws have 0, 1, and init has theta; give init= as in the run"):
         isotherm.check(labelled(arrays), posterior, DATA, init=np.zeros(D, np.float32), progress=False)
 

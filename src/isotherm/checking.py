@@ -16,6 +16,7 @@ from isotherm.posterior import Posterior
 from isotherm.run.checks import named_entries, nested_params
 from isotherm.run.doubts import FEWEST_DRAWS, RARE, STRICT, Line, converged, entry, number_of_entries, statistics
 from isotherm.run.goal import watched
+from isotherm.run.problem import is_function, starting_points
 from isotherm.types import Batch, Params, Results
 
 SHIFT = 0.1  # standard deviations by which the mean may be off, root mean square over parameters,
@@ -77,7 +78,8 @@ def check(
         tree: what `isotherm.sample`, `isotherm.resume` or `isotherm.fit` returned, or draws of another sampler with the
             same names.
         posterior, data: those of the run.
-        init: parameters like those of the run, if they are not a nest of dicts and lists.
+        init: parameters like those of the run, or a function of a random key that draws them, if they are not a nest of
+            dicts and lists.
         seed: of the rows and draws that are looked at.
         progress: whether to show a bar (on a terminal only).
 
@@ -131,6 +133,8 @@ def _draws(tree: Results, init: Params | None) -> tuple[list[str], np.ndarray, P
     shapes = {str(name): array.values for name, array in dataset.data_vars.items()}
     if init is None:
         init = nested_params({name: array[0, 0] for name, array in shapes.items()})
+    elif is_function(init):
+        init = starting_points(init, 1, 0)[0]
     names, order = named_entries(init)
     if sorted(order) != sorted(shapes):
         raise ValueError(

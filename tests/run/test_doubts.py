@@ -63,6 +63,15 @@ def test_r_hat():
     assert not any("R-hat" in sentence for sentence in said(RIGHT[:, :200]))
 
 
+def test_one_chain_may_be_good():
+    """R-hat is then that of its halves."""
+    alone = RIGHT.reshape(1, 2000, 3)
+    assert said(alone) == []
+    assert all(line.good for line in converged(alone, ["a", "b", "c"], STRICT))
+    drifting = alone + np.linspace(0, 2, 2000, dtype=np.float32)[None, :, None]
+    assert any("R-hat 1." in sentence for sentence in said(drifting))
+
+
 def test_effective_draws():
     walk = RIGHT.copy()
     walk[..., 2] = np.cumsum(walk[..., 2], axis=1)

@@ -137,7 +137,7 @@ def r_hat_by_chance(chains: int, parameters: int) -> float:
     them, R̂² is about 1 + χ²m/((m − 1)E), χ² of m − 1 degrees of freedom. E is as many as a verdict asks for: of six
     sets of 2,400 draws of NUTS with 30 parameters, two had one beyond 1.01.
     """
-    m = 2 * chains
+    m = 2 * max(chains, 2)  # one chain is cut in four
     return float(np.sqrt(1 + chdtri(m - 1, RARE / parameters) * m / (m - 1) / STRICT.ess))
 
 
