@@ -64,7 +64,8 @@ def sample(
         seed: same seed, same draws.
         replace: whether a batch may hold an example twice. `batch_size=N, replace=False` is the exact gradient.
         probabilities: a positive number for each row, if rows are not to be drawn with equal probabilities: row i then
-            counts 1/(Np_i) times, so that the posterior stays the same.
+            counts 1/(Np_i) times, so that the posterior stays the same. With `isotherm.mccadl`, take
+            covariance_batch="own" then.
         store: a folder to be made, such as "run.zarr", where draws and state are written as the run goes. The run
             then holds little in memory, can be looked at with `xarray.open_datatree` while it goes, and, however it
             ends, `isotherm.resume` goes on with it. SIGTERM and SIGHUP end it in good order, with status 143 and 129.
