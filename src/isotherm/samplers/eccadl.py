@@ -17,14 +17,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
-from jaxtyping import Array, Bool, Int
 
 from isotherm import arguments
 from isotherm.dynamics import balance, flows, splitting
 from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Directions, Estimate, Local, LowRank
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat, normals
-from isotherm.types import Number, RandomKey, Scalar, Setting, Vector
+from isotherm.types import Array, Bool, Int, Number, RandomKey, Scalar, Setting, Vector
 
 LETTERS = "BEO"
 EXACT = "BEOEB"  # the scheme whose variance dynamics/balance.py knows for any A; of others it knows it for A = 0
