@@ -78,7 +78,7 @@ def fit(
     )
     if store is not None:
         check_new(store)
-    data = checks.as_arrays("data", data)
+    data = checks.as_data(data)
     checks.check_data(data)
     data = jax.tree.map(placed, data)  # once for all that follows
     settings: Json = {"chains": chains, "seed": seed, "name": None, "replace": True}

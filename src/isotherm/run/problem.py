@@ -69,7 +69,7 @@ def make_run(
         raise TypeError(f"name must be a string, got {name!r}")
     if not isinstance(posterior, Posterior):
         raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
-    data = checks.as_arrays("data", data)
+    data = checks.as_data(data)
     population = checks.check_data(data)
     if probabilities is not None:
         checks.check_no_table(posterior)
