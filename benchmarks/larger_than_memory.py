@@ -1,0 +1,239 @@
+"""Logistic regression on data that are larger than memory: how much memory a fit takes, how fast its steps are beside
+those on data in memory, and how fast anchoring reads beside a plain read of the file.
+
+    python benchmarks/larger_than_memory.py FOLDER [--gigabytes 26] [--fitting 2]
+
+FOLDER needs room for both files; they are deleted in the end. `--fitting` is the size of the data for the comparison
+with data in memory. Each part is a process of its own, so that its memory is its own.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+COLUMNS = 250
+ROWS_AT_ONCE = 20_000
+STEPS = 6_000  # of each chain, on an anchored posterior, over which steps a second are measured
+
+
+def write(folder: Path, gigabytes: float) -> None:
+    """x normal, with columns of different scales; y ±1 by the logistic model. A part at a time."""
+    rows = int(gigabytes * 1e9 / (4 * (COLUMNS + 1)))
+    folder.mkdir(parents=True)
+    truth = np.random.default_rng(1).standard_normal(COLUMNS).astype(np.float32) / COLUMNS**0.5
+    x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (rows, COLUMNS))
+    y = np.lib.format.open_memmap(folder / "y.npy", "w+", np.float32, (rows,))
+    x.flush(), y.flush()
+    del x
+    with open(folder / "x.npy", "r+b") as file:
+        np.lib.format.read_magic(file), np.lib.format.read_array_header_1_0(file)
+        for first in range(0, rows, ROWS_AT_ONCE):
+            rng = np.random.default_rng([2, first])
+            block = rng.standard_normal((min(ROWS_AT_ONCE, rows - first), COLUMNS), np.float32)
+            chance = 1 / (1 + np.exp(-block @ truth))
+            y[first : first + len(block)] = np.where(rng.random(len(block)) < chance, 1, -1)
+            file.write(block.data)
+        file.flush()
+        os.fsync(file.fileno())
+    y.flush()
+
+
+def opened(folder: Path) -> dict[str, np.ndarray]:
+    return {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("x", "y")}
+
+
+def drop_from_cache(folder: Path) -> None:
+    os.sync()
+    for path in folder.glob("*.npy"):
+        with open(path, "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def model():
+    import jax
+    import jax.numpy as jnp
+
+    import isotherm
+
+    return isotherm.Posterior(
+        lambda theta, row: jax.nn.log_sigmoid(row["y"] * (row["x"] @ theta)), lambda theta: -0.5 * jnp.sum(theta**2)
+    )
+
+
+class Memory:
+    """The most resident memory so far: of the process itself, of files that it maps, and of both together."""
+
+    def __init__(self) -> None:
+        self.most = {"RssAnon": 0, "RssFile": 0}
+        threading.Thread(target=self.watch, daemon=True).start()
+
+    def watch(self) -> None:
+        while True:
+            for line in Path("/proc/self/status").read_text().splitlines():
+                name, _, rest = line.partition(":")
+                if name in self.most:
+                    self.most[name] = max(self.most[name], int(rest.split()[0]))
+            time.sleep(0.05)
+
+    def found(self) -> dict[str, float]:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return {name: kilobytes / 1e6 for name, kilobytes in {**self.most, "VmHWM": peak}.items()}
+
+
+def sequential(folder: Path) -> float:
+    """Gigabytes a second of a plain read of x from its beginning."""
+    size, began, room = 0, time.perf_counter(), bytearray(2**24)
+    with open(folder / "x.npy", "rb", buffering=0) as file:
+        while got := file.readinto(room):
+            size += got
+    return size / (time.perf_counter() - began) / 1e9
+
+
+def fit(folder: Path) -> dict:
+    """The whole of `isotherm.fit`, from a cold cache."""
+    import jax.numpy as jnp
+
+    import isotherm
+    from isotherm.anchoring.progress import Passes
+
+    passes = []
+    leave = Passes.__exit__
+    Passes.__exit__ = lambda self, *why: (passes.append((self.done, time.perf_counter())), leave(self, *why))[1]
+    memory, began = Memory(), time.perf_counter()
+    drop_from_cache(folder)
+    tree = isotherm.fit(model(), opened(folder), jnp.zeros(COLUMNS), progress=False)
+    seconds = time.perf_counter() - began
+    bytes_read = (folder / "x.npy").stat().st_size
+    gigabytes = bytes_read / 1e9
+    return {
+        "gigabytes": gigabytes,
+        "rows": int(np.load(folder / "y.npy", mmap_mode="r").shape[0]),
+        "seconds": seconds,
+        "anchoring_seconds": passes[0][1] - began,
+        "anchoring_passes": passes[0][0],
+        "method": tree.attrs["fit_method"],
+        "draws": int(tree.posterior.sizes["draw"] * tree.posterior.sizes["chain"]),
+        **memory.found(),
+    }
+
+
+def anchoring(folder: Path) -> dict:
+    """A pass of the gradient and one of leverages over x, from a cold cache, beside a plain read of it."""
+    import jax.numpy as jnp
+
+    from isotherm.anchored import Coordinates
+    from isotherm.anchoring.sums import RowSums
+    from isotherm.run import checks
+
+    data = checks.as_data(opened(folder))
+    sums = RowSums(model(), lambda flat: flat, data)
+    at = Coordinates(jnp.zeros(COLUMNS), jnp.eye(COLUMNS) / sums.rows**0.5)
+    size, found = (folder / "x.npy").stat().st_size / 1e9, {}
+    probes = np.random.default_rng(0).standard_normal((COLUMNS, 32))
+    for _ in range(2):  # the first time with what is compiled
+        for name, work in (
+            ("plain read", lambda: sequential(folder)),
+            ("gradient", lambda: sums.gradient(at)),
+            ("leverages", lambda: sums.leverages(at, probes)),
+        ):
+            drop_from_cache(folder)
+            began, used = time.perf_counter(), time.process_time()
+            work()
+            seconds = time.perf_counter() - began
+            found[name] = {"GB/s": size / seconds, "cores": (time.process_time() - used) / seconds}
+    return found
+
+
+def speed(folder: Path) -> dict:
+    """Steps a second on an anchored posterior: in memory, on disk with a warm cache, on disk with a cold one."""
+    import jax
+    import jax.numpy as jnp
+
+    import isotherm
+
+    warnings.simplefilter("ignore")
+    data = opened(folder)
+    memory = jax.tree.map(np.array, data)
+    anchored = isotherm.anchor(model(), memory, jnp.zeros(COLUMNS), progress=False)
+    found = {"batch_size": anchored.chosen_batch_size}
+    for sampler, name, size in (
+        (isotherm.eccadl(), "anchored eccadl", None),
+        (isotherm.sgnht(1e-5), "plain sgnht", 500),
+    ):
+        posterior = anchored if size is None else model()
+
+        def steps_a_second(data: dict, steps: int, posterior=posterior, sampler=sampler, size=size) -> tuple:
+            began, used = time.perf_counter(), time.process_time()
+            settings = {"batch_size": size, "steps": steps, "thin": 10, "chains": 4, "progress": False}
+            tree = isotherm.sample(posterior, sampler, data, jnp.zeros(COLUMNS), **settings)
+            return time.perf_counter() - began, time.process_time() - used, tree.posterior.theta.values
+
+        few, many = STEPS // 6, STEPS if size is None else STEPS // 2
+        for where, columns in (("memory", memory), ("disk, warm", data), ("disk, cold", data)):
+            best = None
+            for _ in range(1 if where == "disk, cold" else 3):
+                if where == "disk, cold":
+                    drop_from_cache(folder)
+                else:
+                    sequential(folder)
+                short, longer = steps_a_second(columns, few), steps_a_second(columns, many)
+                rate = tuple((many - few) / (longer[i] - short[i]) for i in range(2))
+                best = rate if best is None else tuple(map(max, best, rate))
+            found[f"{name}, {where}"] = {"steps/s": best[0], "steps/s of processor time": best[1]}
+            if where == "memory":
+                expected = longer[2]
+            else:
+                assert np.array_equal(longer[2], expected), "draws differ"
+    return found
+
+
+PARTS = {"write": write, "fit": fit, "anchoring": anchoring, "speed": speed}
+
+
+def in_a_process(part: str, folder: Path, *more: str) -> dict:
+    command = [sys.executable, __file__, str(folder), "--part", part, *more]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--gigabytes", type=float, default=26)
+    parser.add_argument("--fitting", type=float, default=2)
+    parser.add_argument("--part", choices=PARTS, help="one part alone, on data that are there")
+    asked = parser.parse_args()
+    if asked.part:
+        print(
+            json.dumps(
+                write(asked.folder, asked.gigabytes) if asked.part == "write" else PARTS[asked.part](asked.folder)
+            )
+        )
+        return
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    for name, size, parts in (("small", asked.fitting, ("speed",)), ("large", asked.gigabytes, ("anchoring", "fit"))):
+        folder = asked.folder / name
+        if 1.1 * size * 1e9 > shutil.disk_usage(asked.folder).free:
+            sys.exit(f"{asked.folder} has no room for {size} GB")
+        try:
+            in_a_process("write", folder, "--gigabytes", str(size))
+            for part in parts:
+                print(f"{part}, {size:g} GB")
+                for key, value in in_a_process(part, folder).items():
+                    print(f"  {key:32} {value if not isinstance(value, float) else round(value, 3)}", flush=True)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
