@@ -1,6 +1,7 @@
 from . import datasets, diagnostics, models, samplers
 from .anchoring import anchor
 from .checking import Verdict, check
+from .columns import DataError
 from .fitting import fit
 from .posterior import Posterior
 from .reporting import report
@@ -12,6 +13,7 @@ from .store import StoreError
 from .version import __version__ as __version__
 
 __all__ = [
+    "DataError",
     "Posterior",
     "Sampler",
     "StoreError",

@@ -19,7 +19,7 @@ from isotherm.types import Batch, Params, Scalar, Vector
 MOST_ROWS = 2**31 - 1
 LOST = 1e-4  # of a column's range: rounding by more than this changes what the column says
 BLOCK_ROWS = 2**16  # rows looked at together, so that a check needs little memory beside the data
-CHECK_BYTES = 2**26  # of them, at most
+CHECK_BYTES = 2**24  # of them, at most
 SOME_ROWS = 2**14  # of data on disk at whose log-likelihood one looks where all were looked at before
 CHECK_ROWS = 256  # rows whose log-likelihood is evaluated together, unless the batch is larger
 
