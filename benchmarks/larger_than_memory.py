@@ -27,8 +27,8 @@ STEPS = 6_000  # of each chain, on an anchored posterior, over which steps a sec
 
 
 def write(folder: Path, gigabytes: float) -> None:
-    """x normal numbers times a factor of the row's own; y ±1 by the logistic model. A part at a time, and each part with
-    the same normal numbers: drawing new ones would take longer than all the rest."""
+    """x: normal numbers times a factor of the row's own; y: ±1 by the logistic model. A part at a time, each with the
+    same normal numbers: drawing new ones would take longer than all the rest."""
     rows = int(gigabytes * 1e9 / (4 * (COLUMNS + 1)))
     folder.mkdir(parents=True)
     normal = np.random.default_rng(2).standard_normal((ROWS_AT_ONCE, COLUMNS), np.float32)
