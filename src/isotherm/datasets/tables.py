@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from isotherm import files
+from isotherm.extras import extra
 
 Source = str | os.PathLike[str]
 BLOCK_ROWS = 2**15
@@ -164,10 +165,8 @@ class CsvTable:
 
 
 def table_of(path: Path) -> ParquetTable | CsvTable:
-    try:
+    with extra("tables", "converting a table"):
         import pyarrow
-    except ImportError as error:
-        raise ImportError("converting tables needs pyarrow: pip install 'isotherm[tables]'") from error
     kinds: dict[str, type[ParquetTable | CsvTable]] = {".parquet": ParquetTable, ".csv": CsvTable, ".csv.gz": CsvTable}
     kind = next((kind for ending, kind in kinds.items() if path.name.endswith(ending)), None)
     if kind is None:

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
-from jaxtyping import Array, Float, Int
 
 from isotherm.alias import AliasTable
 from isotherm.batches import Batches, Requests
-from isotherm.types import Batch, RandomKey
+from isotherm.types import Array, Batch, Float, Int, RandomKey
 
 Numbers: TypeAlias = Any  # an array of JAX or NumPy, or its shape before there is one
 

@@ -7,14 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from isotherm.alias import AliasTable
 from isotherm.columns import Column, host, on_disk, opened, shapes, streamed
 from isotherm.posterior import Posterior, Unravel
 from isotherm.run.doubts import entry
 from isotherm.run.evaluation import Evaluation
-from isotherm.types import Batch, Params, Scalar, Vector
+from isotherm.types import Array, Batch, Float, Params, Scalar, Vector
 
 MOST_ROWS = 2**31 - 1
 LOST = 1e-4  # of a column's range: rounding by more than this changes what the column says

@@ -13,11 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
-from jaxtyping import Array, Bool, Float, Int
 
 from isotherm.alias import AliasTable
 from isotherm.batches import Batches, Requests
-from isotherm.types import Batch, RandomKey
+from isotherm.types import Array, Batch, Bool, Float, Int, RandomKey
 
 # One program inside another, and the parameter that holds it.
 INLINED = dict.fromkeys(("jit", "pjit", "checkpoint"), "jaxpr")
