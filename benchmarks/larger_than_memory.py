@@ -109,19 +109,25 @@ def fit(folder: Path) -> dict:
     import isotherm
     from isotherm.anchoring.progress import Passes
 
-    passes = []
-    leave = Passes.__exit__
+    passes, leave = [], Passes.__exit__
     Passes.__exit__ = lambda self, *why: (passes.append((self.done, time.perf_counter())), leave(self, *why))[1]
     memory, began = Memory(), time.perf_counter()
+
+    def say(self: Passes, doing: str) -> None:
+        now, used = time.perf_counter() - began, time.process_time()
+        print(
+            f"{now:6.0f} s, {used:6.0f} of the processor, {self.done:.2f} passes: {doing}", file=sys.stderr, flush=True
+        )
+
+    Passes.say = say
     drop_from_cache(folder)
     tree = isotherm.fit(model(), opened(folder), jnp.zeros(COLUMNS), progress=False)
     seconds = time.perf_counter() - began
-    bytes_read = (folder / "x.npy").stat().st_size
-    gigabytes = bytes_read / 1e9
     return {
-        "gigabytes": gigabytes,
+        "gigabytes": (folder / "x.npy").stat().st_size / 1e9,
         "rows": int(np.load(folder / "y.npy", mmap_mode="r").shape[0]),
         "seconds": seconds,
+        "processor_seconds": time.process_time(),
         "anchoring_seconds": passes[0][1] - began,
         "anchoring_passes": passes[0][0],
         "method": tree.attrs["fit_method"],

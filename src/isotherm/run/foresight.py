@@ -54,11 +54,14 @@ class Asked(Requests):
 def wishes(function: Callable[..., object], shapes: Batch, known: Sequence[Any], unknown: object) -> tuple[Wish, ...]:
     """What `function(data, unknown, *known)` asks of data with these shapes, in the order in which it asks; traced,
     with `known` as it is and `unknown` as shapes."""
-    closed = jax.make_jaxpr(lambda unknown, *known: function(Asked(shapes), unknown, *known))(unknown, *known)
+    data = Asked(shapes)
+    closed = jax.make_jaxpr(lambda unknown, *known: function(data, unknown, *known))(unknown, *known)
     given = [*([UNKNOWN] * len(jax.tree.leaves(unknown))), *jax.tree.leaves(list(known))]
     found: dict[int, Wish] = {}
     _run(closed.jaxpr, closed.consts, given, jnp.array(True), found)
-    return tuple(found[number] for number in sorted(found))
+    if len(found) < data.count:
+        raise TypeError("the sampler asks for a batch and does not use it, so the next cannot be told from it")
+    return tuple(found[number] for number in range(data.count))
 
 
 UNKNOWN = object()  # in place of an array that follows from the state, which is never computed
