@@ -117,6 +117,7 @@ class Feed:
     def close(self) -> None:
         self.forget()
         self.pool.shutdown()
+        self.current, self.rooms = None, []  # now, not when Python finds out that nobody has them
 
 
 class Room:
