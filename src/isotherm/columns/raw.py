@@ -1,6 +1,7 @@
 """Rows that lie in a file as they are, one after the other: a memmap's, or a dataset of HDF5 that is in one piece."""
 
 import os
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise, repeat
@@ -10,7 +11,7 @@ import numpy as np
 from isotherm.columns.column import DataError, Stored
 
 READERS = 16  # reads that wait for the disk at a time
-TOGETHER = 512  # rows that one reader reads before it puts them in their places
+TOGETHER = 64  # rows that one reader reads before it puts them in their places
 AT_ONCE = 2**30  # bytes that one call reads: Linux gives no more than 2³¹
 
 
@@ -24,10 +25,7 @@ class RawRows(Stored):
             self.file = os.open(name, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         except OSError as error:
             raise DataError(error.errno, f"{name} cannot be read: {error.strerror}") from error
-
-    def __del__(self) -> None:
-        if hasattr(self, "file"):
-            os.close(self.file)
+        weakref.finalize(self, os.close, self.file)
 
     def read(self, first: int, last: int) -> np.ndarray:
         if last <= first or not self.row_bytes:
