@@ -28,6 +28,7 @@ PILOT = 300  # steps that show whether the noise is what it was measured to be
 LARGE_SHARE = 0.25  # of the rows in a batch: then anchoring saves nothing
 MOST_BENT = 0.6  # of the force that is not a Gaussian's, at typical draws
 TOO_HOT = 2.0  # by how much ξ may be above A, beside 5 of its standard deviations
+FEWEST = 8  # draws that are kept, however few steps there may be
 SMALL = 5_000  # rows, of which all can be used at every step
 PLAIN_BATCH = (32, 1000)  # rows, at least and at most, of a sixteenth of the data
 PLAIN_PASSES = (20, 50, 300)  # burn-in, the first look, and the end
@@ -81,7 +82,7 @@ def fit(
     if store is not None:
         check_new(store)
     model, data, init = opened(posterior, data, init)
-    data = checks.as_arrays("data", data)
+    data = checks.as_data(data)
     checks.check_data(data)
     data = jax.tree.map(placed, data)  # once for all that follows
     settings: Json = {"chains": chains, "seed": seed, "name": None, "replace": True}
