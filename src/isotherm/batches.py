@@ -65,9 +65,12 @@ class Batches:
 
     def take_weighted(self, key: RandomKey, data: Batch, table: AliasTable) -> tuple[Batch, Float[Array, " n"]]:
         """A batch with the probabilities of `table`, and how often each of its rows counts."""
-        rows_key, alias_key = jax.random.split(key)
-        rows = table.picked(alias_key, self.rows(rows_key))
+        rows = self.weighted_rows(key, table)
         return gathered(rows, data), table.weights[rows]
+
+    def weighted_rows(self, key: RandomKey, table: AliasTable) -> Int[Array, " n"]:
+        rows_key, alias_key = jax.random.split(key)
+        return table.picked(alias_key, self.rows(rows_key))
 
     def rows(self, key: RandomKey) -> Int[Array, " n"]:
         if self.replace and 1 < self.population < MOST_FAST and jax.random.key_impl(key) == threefry.UNROLLED:

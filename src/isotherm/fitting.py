@@ -3,6 +3,7 @@
 import math
 import os
 import warnings
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -20,6 +21,7 @@ from isotherm.run.plan import Plan
 from isotherm.run.problem import Run, make_run
 from isotherm.samplers import eccadl
 from isotherm.sampling import run_to_end
+from isotherm.shards import make_mesh
 from isotherm.store.folder import check_new
 from isotherm.types import Batch, Json, Params, Results
 
@@ -48,6 +50,8 @@ def fit(
     chains: int = 4,
     seed: int = 0,
     store: str | os.PathLike[str] | None = None,
+    devices: int | Sequence[jax.Device] | None = None,
+    spread: str = "chains",
     progress: bool = True,
 ) -> Results:
     """Draw from `posterior` given `data` until there are enough draws.
@@ -65,6 +69,7 @@ def fit(
         chains: how many independent chains.
         seed: same seed, same draws.
         store: a folder to be made, such as "run.zarr", with which `isotherm.resume` goes on however the run ends.
+        devices, spread: as in `isotherm.sample`.
         progress: whether to show a bar (on a terminal only).
 
     Returns:
@@ -80,8 +85,11 @@ def fit(
         check_new(store)
     data = checks.as_arrays("data", data)
     checks.check_data(data)
-    data = jax.tree.map(placed, data)  # once for all that follows
-    settings: Json = {"chains": chains, "seed": seed, "name": None, "replace": True}
+    if make_mesh(devices, spread, arguments.integer("chains", chains, 1)) is None:
+        data = jax.tree.map(placed, data)  # once for all that follows
+    settings: Json = {
+        "chains": chains, "seed": seed, "name": None, "replace": True, "devices": devices, "over": spread,
+    }  # fmt: skip
     anchored, why_not = anchored_or_why_not(posterior, data, init, settings, progress)
     if anchored is not None and not why_not:
         run = make_run(anchored, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(anchored))

@@ -2,9 +2,11 @@
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
+import jax
 from numpy.typing import ArrayLike
 
 from isotherm import arguments
@@ -17,6 +19,7 @@ from isotherm.run.labels import Labels
 from isotherm.run.plan import Plan, make_plan
 from isotherm.run.problem import Run, make_run
 from isotherm.run.recorder import Recorder
+from isotherm.run.spread import make_chains
 from isotherm.samplers.base import Sampler, check_sampler
 from isotherm.stepping import BOUND, find
 from isotherm.store import constants
@@ -44,6 +47,8 @@ def sample(
     probabilities: ArrayLike | None = None,
     store: str | os.PathLike[str] | None = None,
     name: str | None = None,
+    devices: int | Sequence[jax.Device] | None = None,
+    spread: str = "chains",
     progress: bool = True,
 ) -> Results:
     """Draw from `posterior` given `data` with `sampler`.
@@ -69,6 +74,9 @@ def sample(
             then holds little in memory, can be looked at with `xarray.open_datatree` while it goes, and, however it
             ends, `isotherm.resume` goes on with it. SIGTERM and SIGHUP end it in good order, with status 143 and 129.
         name: what the run is called, for its attributes.
+        devices: how many devices to use, or which of `jax.devices()`; all unless given.
+        spread: what is spread over several devices: "chains", where each device has all rows, or "rows", where each has
+            its share of them and of the work of every chain. The draws are the same up to rounding.
         progress: whether to show a bar (on a terminal only).
 
     Returns:
@@ -87,6 +95,8 @@ def sample(
         seed=seed,
         name=name,
         probabilities=probabilities,
+        devices=devices,
+        over=spread,
     )
     plan = make_plan(steps, passes, burn_in, thin, run.batches)
     if store is not None:
@@ -109,7 +119,7 @@ def run_to_end(
 ) -> Results:
     """The results of a run that begins, or of as much of it as there is when it is stopped."""
     path = None if store is None else check_new(store)
-    with closing(Chains(run)) as moving:
+    with closing(make_chains(run)) as moving:
         with TRACING:
             check_starts(run.evaluation, run.starts, run.data)
         if path is None:
@@ -129,6 +139,8 @@ def resume(
     steps: int | None = None,
     sampler: Sampler[Any] | None = None,
     init: Params | None = None,
+    devices: int | Sequence[jax.Device] | None = None,
+    spread: str = "chains",
     progress: bool = True,
 ) -> Results:
     """Go on with a stored run exactly where it stopped: its draws are those of a run that was never interrupted.
@@ -139,6 +151,7 @@ def resume(
         steps: how many steps to add to the run's own, to extend it; none unless given.
         sampler: that of the run, if it holds a function (a schedule) or is not one of isotherm's.
         init: parameters like those of the run, if they are not a nest of dicts, lists and tuples.
+        devices, spread: as in `isotherm.sample`; they need not be what they were.
         progress: whether to show a bar (on a terminal only).
 
     Returns:
@@ -150,10 +163,10 @@ def resume(
     path = as_path(store)
     with locked(path, new=False):
         saved = latest(path)
-        run = rebuild_run(saved, posterior, data, sampler, init)
+        run = rebuild_run(saved, posterior, data, sampler, init, devices, spread)
         carry, tail = stored_state(saved, run)
         header = saved.header.continued(more)
-        with closing(Chains(run, carry)) as moving, closing(StoreRecorder(path, run, header, tail)) as recorder:
+        with closing(make_chains(run, carry)) as moving, closing(StoreRecorder(path, run, header, tail)) as recorder:
             return continued(moving, header, recorder, progress)
 
 

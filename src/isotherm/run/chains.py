@@ -6,6 +6,7 @@ its core's cache. Elsewhere one group holds all chains, and one program advances
 
 import os
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import NamedTuple
@@ -98,7 +99,7 @@ class Chains:
     def snapshot(self, step: int, seconds: float, *, state: bool = True) -> Snapshot:
         """Where the chains are, with or without the state of the sampler."""
         carries = self._carries if state else [carry._replace(state=None) for carry in self._carries]
-        return Snapshot(jax.tree.map(lambda *parts: np.concatenate(parts), *carries), step, seconds)
+        return Snapshot(jax.tree.map(lambda *parts: self._joined(parts), *carries), step, seconds)
 
     def missing(self, draws: int = 0) -> Draws:
         """So many draws that were not made: NaN, with the names and shapes of those that are."""
@@ -106,14 +107,18 @@ class Chains:
 
     @property
     def first_bad_steps(self) -> np.ndarray:
-        return np.concatenate([carry.first_bad_step for carry in self._carries])
+        return self._joined([carry.first_bad_step for carry in self._carries])
 
     @property
     def temperature(self) -> float | None:
         """The kinetic temperature now, of samplers that have one."""
         if not hasattr(self._carries[0].state, "kinetic_temperature"):
             return None
-        return float(np.concatenate([carry.state.kinetic_temperature for carry in self._carries]).mean())
+        return float(self._joined([carry.state.kinetic_temperature for carry in self._carries]).mean())
+
+    def _joined(self, parts: Sequence[jax.Array]) -> np.ndarray:
+        """What the groups have, for all chains."""
+        return np.concatenate(parts)
 
     def _lower(self, loop: jax.stages.Wrapped) -> jax.stages.Lowered:
         run, ids = self.run, self.groups[0]

@@ -1,6 +1,6 @@
 """From a user's arguments to a `Run`: checked, flattened, with the data on the device."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +17,7 @@ from isotherm.posterior import Posterior
 from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
 from isotherm.samplers.base import Sampler, check_sampler
+from isotherm.shards import CHAINS, Shards, make_mesh, spread
 from isotherm.types import Batch, Json, Params, RandomKey, Vector
 
 MOST_CHAINS = 2**16  # far more than anyone runs: a slip of the keyboard, not a wish
@@ -33,6 +34,7 @@ class Run(NamedTuple):
     seed: int
     name: str | None = None
     notes: Json = {}  # noqa: RUF012  # for the attributes of the results: what was chosen for this run, and why
+    shards: Shards | None = None  # the data on several devices, if it goes on several
 
     @property
     def chains(self) -> int:
@@ -57,6 +59,8 @@ def make_run(
     notes: Json | None = None,
     probabilities: ArrayLike | None = None,
     table: AliasTable | None = None,
+    devices: int | Sequence[jax.Device] | None = None,
+    over: str = CHAINS,
 ) -> Run:
     """Check everything that can be wrong, in words, before the loop is compiled. `table` is what was made of
     `probabilities` before, in a run that is resumed."""
@@ -87,9 +91,13 @@ def make_run(
     flat = [np.concatenate([np.ravel(leaf).astype(dtype) for leaf in jax.tree.leaves(params)]) for params in given]
     positions = [np.asarray(posterior.position(each)) for each in flat]
     starts = np.stack(positions * (chains // len(positions)))  # one start for all chains, or one for each
-    evaluation, data = Evaluation(posterior, unravel, batches, table), jax.tree.map(placed, data)
+    evaluation = Evaluation(posterior, unravel, batches, table)
     checks.check_derivatives(evaluation, starts[0], data)
-    return Run(sampler, evaluation, data, starts, seed, name, notes or {})
+    mesh = make_mesh(devices, over, chains)
+    if mesh is None:
+        return Run(sampler, evaluation, jax.tree.map(placed, data), starts, seed, name, notes or {})
+    shards = spread(mesh, data, [population], table)
+    return Run(sampler, evaluation, data, starts, seed, name, notes or {}, shards)
 
 
 def starting_points(init: Params | Callable[[RandomKey], Params], chains: int, seed: int) -> list[Params]:
