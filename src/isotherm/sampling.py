@@ -3,13 +3,14 @@
 import dataclasses
 import os
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import jax
 from numpy.typing import ArrayLike
 
-from isotherm import arguments
+from isotherm import arguments, processes
 from isotherm.posterior import Posterior
 from isotherm.run.chains import TRACING, Chains
 from isotherm.run.checks import check_starts
@@ -18,11 +19,12 @@ from isotherm.run.goal import Goal
 from isotherm.run.labels import Labels
 from isotherm.run.plan import Plan, make_plan
 from isotherm.run.problem import Run, make_run
-from isotherm.run.recorder import Recorder
+from isotherm.run.recorder import Follower, Recorder
 from isotherm.run.spread import make_chains
 from isotherm.samplers.base import Sampler, check_sampler
 from isotherm.stepping import BOUND, find
 from isotherm.store import constants
+from isotherm.store.arrays import open_results
 from isotherm.store.folder import HIDDEN, as_path, check_new, latest, locked
 from isotherm.store.header import Header, new_header
 from isotherm.store.recorder import StoreRecorder
@@ -84,24 +86,31 @@ def sample(
         `posterior_variance` over all steps after burn-in, and attributes saying how it was made. Ctrl-C returns what
         there is so far, with the attribute `interrupted` set. With a store, it is read from there when looked at.
     """
-    run = make_run(
-        posterior,
-        sampler,
-        data,
-        init,
-        batch_size=batch_size,
-        replace=replace,
-        chains=chains,
-        seed=seed,
-        name=name,
-        probabilities=probabilities,
-        devices=devices,
-        over=spread,
-    )
-    plan = make_plan(steps, passes, burn_in, thin, run.batches)
+    with processes.together():
+        run = make_run(
+            posterior,
+            sampler,
+            data,
+            init,
+            batch_size=batch_size,
+            replace=replace,
+            chains=chains,
+            seed=seed,
+            name=name,
+            probabilities=probabilities,
+            devices=devices,
+            over=spread,
+        )
+        plan = make_plan(steps, passes, burn_in, thin, run.batches)
+        processes.check_same({"steps, passes, burn_in or thin": plan, "store": store is not None})
+        check_place(store)
+        return run_to_end(with_step_size(run, progress), plan, store, progress)
+
+
+def check_place(store: str | os.PathLike[str] | None) -> None:
+    """The first process can make a store there."""
     if store is not None:
-        check_new(store)
-    return run_to_end(with_step_size(run, progress), plan, store, progress)
+        processes.agreed(lambda: check_new(store) if processes.is_first() else as_path(store))
 
 
 def with_step_size(run: Run, progress: bool) -> Run:
@@ -118,17 +127,33 @@ def run_to_end(
     run: Run, plan: Plan, store: str | os.PathLike[str] | None, progress: bool, goal: Goal | None = None
 ) -> Results:
     """The results of a run that begins, or of as much of it as there is when it is stopped."""
-    path = None if store is None else check_new(store)
-    with closing(make_chains(run)) as moving:
+    check_place(store)
+    with closing(make_chains(run)) as moving, ExitStack() as opened:
         with TRACING:
-            check_starts(run.evaluation, run.starts, run.data)
-        if path is None:
+            processes.agreed(lambda: check_starts(run.evaluation, run.starts, run.data))
+        if store is None:
             return execute(moving, plan, 0, 0.0, Recorder(Labels(run, plan), moving.missing()), progress, goal)
-        with locked(path, new=True):
-            header = new_header(run, plan, constants.write(path / HIDDEN, run), goal)
-            with closing(StoreRecorder(path, run, header, moving.missing())) as recorder:
-                recorder.checkpoint(moving.snapshot(0, 0.0))
-                return execute(moving, plan, 0, 0.0, recorder, progress, goal)
+        path, header = as_path(store), new_header(run, plan, goal=goal)
+
+        def new_store() -> Recorder:
+            if not processes.is_first():
+                return Follower(Labels(run, plan), moving.missing(), 0)
+            opened.enter_context(locked(path, new=True))
+            known = dataclasses.replace(header, constants=constants.write(path / HIDDEN, run))
+            recorder = opened.enter_context(closing(StoreRecorder(path, run, known, moving.missing())))
+            recorder.checkpoint(moving.snapshot(0, 0.0))
+            return recorder
+
+        recorder = processes.agreed(new_store)
+        return finished(execute(moving, plan, 0, 0.0, recorder, progress, goal), path)
+
+
+def finished(tree: Results, path: Path) -> Results:
+    """The results of a stored run, in every process that can see the store."""
+    if processes.several():
+        processes.agreed(lambda: None)  # the first process has written all of it
+        return tree if processes.is_first() or not (path / HIDDEN).is_dir() else open_results(path)
+    return tree
 
 
 def resume(
@@ -161,14 +186,22 @@ def resume(
         check_sampler(sampler)
     more = 0 if steps is None else arguments.integer("steps", steps, 1)
     path = as_path(store)
-    with locked(path, new=False):
-        saved = latest(path)
+    with processes.together(), ExitStack() as opened:
+        processes.agreed(lambda: opened.enter_context(locked(path, new=False)) if processes.is_first() else None)
+        saved = processes.agreed(lambda: latest(path))
         run = rebuild_run(saved, posterior, data, sampler, init, devices, spread)
-        carry, tail = stored_state(saved, run)
+        carry, tail = processes.agreed(lambda: stored_state(saved, run))
         header = saved.header.continued(more)
-        with closing(make_chains(run, carry)) as moving, closing(StoreRecorder(path, run, header, tail)) as recorder:
-            return continued(moving, header, recorder, progress)
+        moving = opened.enter_context(closing(make_chains(run, carry)))
+
+        def old_store() -> Recorder:
+            if not processes.is_first():
+                return Follower(Labels(run, header.plan), moving.missing(), header.draws)
+            return opened.enter_context(closing(StoreRecorder(path, run, header, tail)))
+
+        recorder = processes.agreed(old_store)
+        return finished(continued(moving, header, recorder, progress), path)
 
 
-def continued(moving: Chains, header: Header, recorder: StoreRecorder, progress: bool) -> Results:
+def continued(moving: Chains, header: Header, recorder: Recorder, progress: bool) -> Results:
     return execute(moving, header.plan, header.step, header.seconds, recorder, progress, header.until)

@@ -1,5 +1,6 @@
 """From a user's arguments to a `Run`: checked, flattened, with the data on the device."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from isotherm import arguments
+from isotherm import arguments, processes
 from isotherm.alias import AliasTable, make_table
 from isotherm.batches import Batches, placed
 from isotherm.posterior import Posterior
@@ -63,26 +64,65 @@ def make_run(
     over: str = CHAINS,
 ) -> Run:
     """Check everything that can be wrong, in words, before the loop is compiled. `table` is what was made of
-    `probabilities` before, in a run that is resumed."""
-    check_sampler(sampler)
-    chains = arguments.integer("chains", chains, 1, MOST_CHAINS)
-    seed = arguments.integer("seed", seed, 0, MOST_SEED)
-    if not isinstance(replace, bool | np.bool_):
-        raise TypeError(f"replace must be True or False, got {replace!r}")
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"name must be a string, got {name!r}")
-    if not isinstance(posterior, Posterior):
-        raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
-    data = checks.as_arrays("data", data)
-    population = checks.check_data(data)
+    `probabilities` before, in a run that is resumed. Where there are several processes, each has its own rows."""
+
+    def settings_and_data() -> tuple[int, int, Batch]:
+        check_sampler(sampler)
+        integers = arguments.integer("chains", chains, 1, MOST_CHAINS), arguments.integer("seed", seed, 0, MOST_SEED)
+        if not isinstance(replace, bool | np.bool_):
+            raise TypeError(f"replace must be True or False, got {replace!r}")
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name must be a string, got {name!r}")
+        if not isinstance(posterior, Posterior):
+            raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
+        arrays = checks.as_arrays("data", data)
+        checks.check_data(arrays)
+        return *integers, arrays
+
+    chains, seed, data = processes.agreed(settings_and_data)
+    rows = processes.row_counts(data)
     if probabilities is not None:
         checks.check_no_table(posterior)
-        table = make_table(probabilities)
+        table = make_table(processes.joined(processes.agreed(lambda: np.array(probabilities, np.float64))))
     elif table is None:
         table = posterior.table
-    if table is not None:
-        checks.check_table(table, population, bool(replace))
-    batches = Batches(population, checks.chosen_batch_size(posterior, batch_size), bool(replace))
+
+    def run() -> Run:
+        if table is not None:
+            checks.check_table(table, sum(rows), bool(replace))
+        batches = Batches(sum(rows), checks.chosen_batch_size(posterior, batch_size), bool(replace))
+        evaluation, starts = started(posterior, data, init, batches, table, chains, seed)
+        made = Run(sampler, evaluation, data, starts, seed, name, notes or {})
+        mesh = make_mesh(devices, over, chains)
+        if mesh is None:
+            return made._replace(data=jax.tree.map(placed, data))
+        return made._replace(data=(here := jax.tree.map(on_host, data)), shards=spread(mesh, here, rows, table))
+
+    made = processes.agreed(run)
+    columns = [f"{name}: {array.dtype} of shape (…, {array.shape[1:]})" for name, array in checks.named("data", data)]
+    processes.check_same(
+        {
+            "data": "; ".join(columns),
+            "sampler": sampler,
+            "seed": seed,
+            "batch_size": made.batches.size,
+            "replace": made.batches.replace,
+            "init": hashlib.sha256(made.starts.tobytes()).hexdigest(),
+        }
+    )
+    return made
+
+
+def started(
+    posterior: Posterior,
+    data: Batch,
+    init: Params | None,
+    batches: Batches,
+    table: AliasTable | None,
+    chains: int,
+    seed: int,
+) -> tuple[Evaluation, Float[np.ndarray, "chains d"]]:
+    """What batches say of the posterior, and where the chains start."""
     given = posterior.typical_params(seed, chains) if init is None else starting_points(init, chains, seed)
     for params in given:
         checks.check_params(params)
@@ -93,11 +133,12 @@ def make_run(
     starts = np.stack(positions * (chains // len(positions)))  # one start for all chains, or one for each
     evaluation = Evaluation(posterior, unravel, batches, table)
     checks.check_derivatives(evaluation, starts[0], data)
-    mesh = make_mesh(devices, over, chains)
-    if mesh is None:
-        return Run(sampler, evaluation, jax.tree.map(placed, data), starts, seed, name, notes or {})
-    shards = spread(mesh, data, [population], table)
-    return Run(sampler, evaluation, data, starts, seed, name, notes or {}, shards)
+    return evaluation, starts
+
+
+def on_host(column: Any) -> Any:
+    """A column as the devices will see it."""
+    return np.asarray(column).astype(jax.dtypes.canonicalize_dtype(column.dtype), copy=False)
 
 
 def starting_points(init: Params | Callable[[RandomKey], Params], chains: int, seed: int) -> list[Params]:

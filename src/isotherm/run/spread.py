@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 from jax.stages import Compiled, Lowered
 from jaxtyping import Array, Int
 
+from isotherm import processes
 from isotherm.run.chains import MOST_SLOTS, ONE_THREAD_UP_TO, RECORD_BYTES, TRACING, Chains
 from isotherm.run.loop import ONE_THREAD, Carry, ChainIds, Record, advance, start
 from isotherm.run.plan import Plan
@@ -60,15 +61,17 @@ class SpreadChains(Chains):
 
     def _advanced(self, program: Compiled, data: Batch, plan: Plan, first: int, last: int) -> Draws:
         carry = self._carries[0]
-        carry, record, same = program(self.run.sampler, carry, data, self.ids, plan, (first, last), self.evaluation)
-        if not on_host(same):
+        with processes.in_touch():
+            carry, record, same = program(self.run.sampler, carry, data, self.ids, plan, (first, last), self.evaluation)
+            agree, drawn = on_host(same), {name: on_host(values, 1) for name, values in record.items()}
+        if not agree:
             raise RuntimeError(
                 "the devices that share the rows do not compute the same numbers from the same sums, and their chains "
                 "have come apart; use devices and hosts of one kind, with the same versions of jax and jaxlib"
             )
         self._carries = [carry]
         complete = plan.completed(last) - plan.completed(first)
-        return {name: on_host(values, 1)[:complete, : self.run.chains] for name, values in record.items()}
+        return {name: values[:complete, : self.run.chains] for name, values in drawn.items()}
 
     @cached_property
     def _roomy(self) -> Compiled:
@@ -120,8 +123,8 @@ def _advance_here(slots: int, *arguments: Any) -> tuple[Carry, Record, Int[Array
     carry, record = advance(*arguments, slots=slots)
     position = carry.state.position
     bits = jax.lax.bitcast_convert_type(position, jnp.dtype(f"uint{8 * position.dtype.itemsize}"))
-    same = (jax.lax.pmax(bits, ROWS) == jax.lax.pmin(bits, ROWS)).all()
-    return carry, record, jax.lax.pmin(same.astype(jnp.int32), CHAINS)
+    same = (jax.lax.pmax(bits, ROWS) == jax.lax.pmin(bits, ROWS)).all().astype(jnp.int32)
+    return carry, record, jax.lax.pmin(same, CHAINS) if jax.lax.axis_size(CHAINS) > 1 else same
 
 
 def on_host(array: jax.Array | np.ndarray, axis: int = 0) -> np.ndarray:
