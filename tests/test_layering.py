@@ -69,7 +69,7 @@ def test_files_of_a_run_know_only_those_on_their_left():
 # Where `Any` is what is meant: trees of the user's or the sampler's own making, functions over them, and JSON.
 UNTYPED = {
     "checks.py": {"tree", "as_arrays", "leaf", "_as_array", "both", "position", "node", "listed"},
-    "problem.py": {"init", "flattening"},
+    "problem.py": {"init", "flattening", "column", "on_host"},
     "spread.py": {"arguments", "function", "in_specs", "out_specs", "options"},
     "loop.py": {"function", "over_chains", "arguments", "mapped"},
     "identity.py": {"params", "nest", "node", "built"},

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from isotherm import arguments
+from isotherm import arguments, processes
 from isotherm.anchored import Anchored
 from isotherm.anchoring.anchor import CannotAnchor, anchor
 from isotherm.batches import placed
@@ -20,9 +20,8 @@ from isotherm.run.goal import R_HAT, Goal, watched
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run, make_run
 from isotherm.samplers import eccadl
-from isotherm.sampling import run_to_end
+from isotherm.sampling import check_place, run_to_end
 from isotherm.shards import make_mesh
-from isotherm.store.folder import check_new
 from isotherm.types import Batch, Json, Params, Results
 
 BURN_IN = 100  # steps on an anchored posterior: chains start at typical draws, and forget that in a few steps
@@ -81,37 +80,36 @@ def fit(
         MOST_ANCHORED,
         None if seconds is None else arguments.positive("seconds", seconds),
     )
-    if store is not None:
-        check_new(store)
-    data = checks.as_arrays("data", data)
-    checks.check_data(data)
-    if make_mesh(devices, spread, arguments.integer("chains", chains, 1)) is None:
-        data = jax.tree.map(placed, data)  # once for all that follows
-    settings: Json = {
-        "chains": chains, "seed": seed, "name": None, "replace": True, "devices": devices, "over": spread,
-    }  # fmt: skip
-    anchored, why_not = anchored_or_why_not(posterior, data, init, settings, progress)
-    if anchored is not None and not why_not:
-        run = make_run(anchored, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(anchored))
-        draws = max(FIRST_DRAWS, int(STEPS_A_DRAW * goal.ess / run.chains))
-        plan = Plan(BURN_IN + draws, BURN_IN, 1)
-    else:
-        warnings.warn(why_not, RuntimeWarning, stacklevel=2)
-        if anchored is not None and (init is None or anchored.findings.modes == 1):
-            init = anchored.mode
-        run, plan, most = plain_run(posterior, data, init, settings, why_not)
-        goal = goal._replace(most_steps=most)
-    tree = run_to_end(run, plan, store, progress, goal)
-    for message in shortfall(tree, goal):
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
-    return tree
+    with processes.together():
+        check_place(store)
+        data = processes.agreed(lambda: checks.checked_data(data))
+        if make_mesh(devices, spread, arguments.integer("chains", chains, 1)) is None:
+            data = jax.tree.map(placed, data)  # once for all that follows
+        settings: Json = {
+            "chains": chains, "seed": seed, "name": None, "replace": True, "devices": devices, "over": spread,
+        }  # fmt: skip
+        anchored, why_not = anchored_or_why_not(posterior, data, init, settings, progress)
+        if anchored is not None and not why_not:
+            run = make_run(anchored, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(anchored))
+            draws = max(FIRST_DRAWS, int(STEPS_A_DRAW * goal.ess / run.chains))
+            plan = Plan(BURN_IN + draws, BURN_IN, 1)
+        else:
+            warnings.warn(why_not, RuntimeWarning, stacklevel=2)
+            if anchored is not None and (init is None or anchored.findings.modes == 1):
+                init = anchored.mode
+            run, plan, most = plain_run(posterior, data, init, settings, why_not)
+            goal = goal._replace(most_steps=most)
+        tree = run_to_end(run, plan, store, progress, goal)
+        for message in shortfall(tree, goal):
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return tree
 
 
 def anchored_or_why_not(
     posterior: Posterior, data: Batch, init: Params | None, settings: Json, progress: bool
 ) -> tuple[Anchored | None, str]:
     """The anchored posterior, if there is one, and why it is not used, in a sentence, if it is not."""
-    rows = len(jax.tree.leaves(data)[0])
+    rows = sum(processes.row_counts(data))
     try:
         if isinstance(posterior, Anchored):
             anchored = posterior
@@ -179,7 +177,7 @@ def plain_run(
 ) -> tuple[Run, Plan, int]:
     """A run of eccadl on plain batches, or on all rows if they are few; its first plan; and how many steps it may
     have."""
-    rows = len(jax.tree.leaves(data)[0])
+    rows = sum(processes.row_counts(data))
     exact = rows <= SMALL
     size = rows if exact else int(np.clip(rows // 16, *PLAIN_BATCH))
     settings = settings | {"replace": not exact}

@@ -61,6 +61,14 @@ def firsts(numbers: np.ndarray) -> np.ndarray:
     return gathered(numbers)[0]
 
 
+def firsts_of(tree: T) -> T:
+    """The arrays and numbers of a tree as the first process has them."""
+    if not several():
+        return tree
+    leaves, structure = jax.tree.flatten(tree)
+    return jax.tree.unflatten(structure, [jax.numpy.asarray(firsts(np.asarray(leaf))) for leaf in leaves])
+
+
 def texts(text: str) -> list[str]:
     """What each process says."""
     if not several():

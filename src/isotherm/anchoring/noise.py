@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from isotherm import processes
 from isotherm.alias import AliasTable, make_table
 from isotherm.anchored import Anchored
 from isotherm.posterior import Unravel
@@ -70,4 +71,4 @@ def weighted_rows(data: Batch, table: AliasTable, count: int, rng: np.random.Gen
     rows = rng.integers(0, len(table.weights), count)
     kept = rng.integers(0, 2**32, count, np.uint32) < np.asarray(table.thresholds)[rows]
     rows = np.where(kept, rows, np.asarray(table.aliases)[rows])
-    return jax.tree.map(lambda column: np.asarray(column)[rows], data), np.asarray(table.weights)[rows]
+    return processes.rows_of(jax.tree.map(np.asarray, data), rows), np.asarray(table.weights)[rows]

@@ -61,6 +61,13 @@ def _for_jax(name: str, array: np.ndarray | np.generic) -> np.ndarray | np.gener
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
+def checked_data(data: Batch) -> Batch:
+    """`data` as arrays, if they can be used."""
+    arrays = as_arrays("data", data)
+    check_data(arrays)
+    return arrays
+
+
 def check_data(data: Batch) -> int:
     """The number of examples, if all arrays agree on it, are finite and keep what they say on the device."""
     arrays = list(named("data", data))

@@ -75,9 +75,7 @@ def make_run(
             raise TypeError(f"name must be a string, got {name!r}")
         if not isinstance(posterior, Posterior):
             raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
-        arrays = checks.as_arrays("data", data)
-        checks.check_data(arrays)
-        return *integers, arrays
+        return *integers, checks.checked_data(data)
 
     chains, seed, data = processes.agreed(settings_and_data)
     rows = processes.row_counts(data)
