@@ -6,6 +6,7 @@ decided by the clock or by the disk, the first decides for all. With one process
 
 import atexit
 import os
+import re
 import sys
 import time
 import warnings
@@ -20,6 +21,7 @@ import numpy as np
 from isotherm.types import Batch
 
 T = TypeVar("T")
+HEARTBEAT = 30  # seconds
 GRACE = 2.0  # seconds for which the first process outlives a run that failed: without it JAX ends the others at once
 # What JAX says when a sum over processes fails because one of them is gone.
 LOST = ("gloo", "nccl", "mpi ", "coordination", "connection", "socket", "unavailable", "heartbeat", "peer")
@@ -37,6 +39,39 @@ def several() -> bool:
 
 def is_first() -> bool:
     return jax.process_index() == 0
+
+
+def join(coordinator: str, processes: int | None = None, process: int | None = None) -> None:
+    """Become one of several processes, of which the first is at `coordinator`; "auto" finds out under Slurm, Open MPI
+    and Kubernetes. A host that is lost without a word is noticed after HEARTBEAT seconds."""
+    if coordinator == "auto":
+        coordinator_address = None
+    elif not re.fullmatch(r".+:\d{1,5}", coordinator):
+        raise ValueError(f'the coordinator must be "auto" or a host and a port, such as host:1234, got {coordinator!r}')
+    elif processes is None or process is None:
+        raise ValueError("with a coordinator, the number of processes and that of this one must be given")
+    elif not 0 <= process < processes:
+        raise ValueError(f"the process must be at least 0 and less than the {processes} there are, got {process}")
+    else:
+        coordinator_address = coordinator
+    try:
+        jax.distributed.initialize(
+            coordinator_address,
+            processes,
+            process,
+            heartbeat_timeout_seconds=HEARTBEAT,
+            shutdown_timeout_seconds=HEARTBEAT,
+        )
+    except (RuntimeError, ValueError) as error:  # JAX's errors are RuntimeErrors
+        raise ConnectionError(f"the processes do not find each other: {str(error).splitlines()[0]}") from error
+
+
+def share(data: Batch) -> Batch:
+    """This process's rows, of data that all processes have."""
+    if not several():
+        return data
+    rows, count, index = len(jax.tree.leaves(data)[0]), jax.process_count(), jax.process_index()
+    return jax.tree.map(lambda column: column[rows * index // count : rows * (index + 1) // count], data)
 
 
 def gathered(array: np.ndarray) -> np.ndarray:
