@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast test-long check format bench clean
+.PHONY: demo test test-fast test-long check format docs dist bench clean
 
 demo: .venv/installed
 	$(BIN)/isotherm demo
@@ -32,13 +32,25 @@ format: .venv/developing
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The site, in site/; a link that leads nowhere is an error. `.venv/bin/mkdocs serve` shows it while one writes.
+docs: .venv/documenting
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+# Wheel and sdist, in dist/, and the README's code in a clean environment with each.
+dist: .venv/created
+	rm -rf dist
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m build
+	PYTHON="$(abspath $(BIN)/python)" .ci/try-dist
+
 bench: .venv-bench/installed
 	.venv-bench/bin/python benchmarks/run.py
 	.venv-bench/bin/python benchmarks/lanczos.py
 	.venv-bench/bin/python benchmarks/threefry.py
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache site
 
 .venv/created:
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"isotherm needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; name another one: make PYTHON=python3.12 ...")'
@@ -46,15 +58,19 @@ clean:
 	touch $@
 
 .venv/installed: pyproject.toml | .venv/created
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cli,plots]'
 	touch $@
 
 .venv/developing: pyproject.toml | .venv/created
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ .venv/installed
 
+.venv/documenting: pyproject.toml | .venv/created
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
 # The peers of the benchmark live in an environment of their own; posteriors needs PyTorch.
 .venv-bench/installed: pyproject.toml
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e . matfree blackjax posteriors torch==2.13.0
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e '.[paper]' matfree posteriors torch==2.13.0
 	touch $@

@@ -7,7 +7,7 @@ and the airports it went from and to, with a N(0, 0.5²) prior on every paramete
 flights and others a handful, so their effects are known to very different precision: the table and the picture show it.
 
 Without --data the file (13 MB) is looked for where all data sets are, and downloaded if it is not there. Reading it
-needs pyarrow: pip install 'isotherm[tables]'.
+needs pyarrow, the picture matplotlib: pip install 'isotherm[paper]'.
 """
 
 import argparse

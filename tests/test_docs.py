@@ -128,3 +128,26 @@ def test_links_lead_somewhere(page):
         headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE) if anchor else []
         slugs = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
         assert not anchor or anchor in slugs, f"{link}#{anchor}"
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=title)
+def test_lists_are_lists_on_the_site_too(page):
+    """GitHub takes a list without an empty line before it, and blocks in it that are indented by two or three; the
+    site takes neither for what is meant."""
+    lines = re.sub(r"^( {4,}|)```.*?^\1```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE).splitlines()
+    for number, (before, line) in enumerate(zip(["", *lines], lines, strict=False)):
+        where = f"{page.name}, block {number}: {line[:60]}"
+        item, starts = re.compile(r" *(-|\d+\.) "), line.strip() and not before.strip()
+        assert not (re.match(r"(-|\d+\.) ", line) and before.strip()) or item.match(before) or before[0] == " ", where
+        assert not (starts and re.match(r" {1,3}\S", line)), f"indent by 4: {where}"
+        assert not re.match(r" {1,3}(```|\||- |\d+\. )", line), f"indent by 4: {where}"
+
+
+def test_the_site_has_every_public_name():
+    """docs/api.md names each function and class of `__init__.pyi` by the module it is in."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    isotherm = importlib.import_module("isotherm")
+    for name in isotherm.__all__:
+        value = getattr(isotherm, name)
+        if callable(value):
+            assert f"::: {value.__module__}.{value.__qualname__}\n" in page, name

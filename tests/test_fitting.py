@@ -67,6 +67,20 @@ def test_a_linear_regression(linear):
     assert arviz_stats.rhat(tree).theta.max() <= 1.01
 
 
+def test_a_single_parameter():
+    """The rate of an exponential law under an exponential prior: its posterior is Gamma(N + 1, 1 + Σy)."""
+    y = RNG.exponential(1 / 3, 5000).astype(np.float32)
+    posterior = isotherm.Posterior(lambda rate, y: (jnp.log(rate) - rate * y).sum(), lambda rate: -rate.sum())
+    tree, told = fitted(posterior, y, jnp.ones(1), chains=4)
+    assert not told
+    assert tree.attrs["fit_method"] == "anchored eccadl"
+    scale = 1 / (1 + y.sum(dtype=np.float64))
+    assert_moments(tree, np.array([5001 * scale]), np.array([[5001 * scale**2]]))
+    # ξ has standard deviation 1/√30 by the law of the thermostat, a bit more where hA is 1.
+    assert 0.9 < float(tree.sample_stats.friction.mean()) < 1.1
+    assert float(tree.sample_stats.friction.std()) < 0.3
+
+
 def test_attributes_say_what_was_chosen(linear):
     attributes = linear[0].attrs
     assert attributes["fit_method"] == "anchored eccadl"

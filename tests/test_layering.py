@@ -8,9 +8,9 @@ import isotherm
 
 SRC = Path(isotherm.__file__).parent
 WALK = [
-    "version", "types", "threefry", "files", "arguments", "processes", "datasets", "alias", "batches", "posterior",
-    "shards", "anchored", "dynamics", "samplers", "diagnostics", "run", "store", "anchoring", "stepping", "sampling",
-    "checking", "fitting", "page", "plots", "reporting", "models", "experiments", "cli",
+    "version", "extras", "types", "threefry", "files", "arguments", "processes", "datasets", "alias", "batches",
+    "posterior", "shards", "anchored", "dynamics", "samplers", "diagnostics", "run", "store", "anchoring", "stepping",
+    "sampling", "checking", "fitting", "page", "plots", "reporting", "models", "experiments", "cli", "__main__",
 ]  # fmt: skip
 # Inside the two rooms that a run's data cross, the order of the files is the walk too.
 RUN = [

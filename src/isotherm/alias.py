@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int32, UInt32
 from numpy.typing import ArrayLike
 
-from isotherm.types import RandomKey
+from isotherm.types import Array, Float, Int32, RandomKey, UInt32
 
 ONE = 2.0**32  # thresholds are probabilities in units of 2⁻³²
 BLOCK_ROWS = 2**16

@@ -6,11 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
 
 from isotherm import arguments, threefry
 from isotherm.alias import AliasTable
-from isotherm.types import Batch, RandomKey
+from isotherm.types import Array, Batch, Float, Int, RandomKey
 
 LINE = 64  # bytes of a cache line
 BEYOND_CACHE = 2**24  # bytes beyond which a column is in no core's cache

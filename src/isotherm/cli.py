@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from isotherm.experiments import NAMES
+from isotherm.extras import MissingExtraError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -50,7 +51,8 @@ def demo() -> None:
     console = Console()
     console.print(demonstration.INTRODUCTION)
     total = len(demonstration.CELLS)
-    results = dict(track(demonstration.run(), "sampling", total, console=Console(stderr=True)))
+    with mistakes_in_a_sentence():
+        results = dict(track(demonstration.run(), "sampling", total, console=Console(stderr=True)))
     console.print(demonstration.table(results))
     path = demonstration.figure(results, Path("isotherm-demo") / "w2.png")
     console.print(f"figure: {path}", soft_wrap=True, highlight=False)
@@ -277,7 +279,7 @@ def mistakes_in_a_sentence(before: Callable[[], Any] = lambda: None) -> Iterator
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: typer.echo(f"warning: {message}", err=True)
             yield
-    except (OSError, ValueError) as error:  # DatasetError and StoreError are OSErrors
+    except (OSError, ValueError, MissingExtraError) as error:  # DatasetError and StoreError are OSErrors
         before()
         sentence = re.sub(r"^\[Errno \d+\] ", "", str(error)).replace("data_dir (--data)", "--data")
         typer.echo(f"error: {sentence}", err=True)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from isotherm.extras import extra
+
 STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -178,8 +180,9 @@ def _colour(chain: int) -> str:
 
 def _figure(title: str, xlabel: str, ylabel: str, rows: int = 0) -> tuple[Any, Any]:
     """One set of axes; with `rows` of names it is as high as they need. Names are not read as formulas."""
-    import matplotlib
-    from matplotlib.figure import Figure
+    with extra("plots", "a picture"):
+        import matplotlib
+        from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE | {"text.parse_math": False}):
         height = max(1.3, ROW * rows + 0.8) if rows else SIZE[1]

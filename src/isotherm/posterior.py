@@ -19,11 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_static
-from jaxtyping import Array, Bool, Float
 
 from isotherm import arguments
 from isotherm.alias import AliasTable
-from isotherm.types import Batch, Example, Matrix, Number, Params, RandomKey, Scalar, Vector
+from isotherm.types import Array, Batch, Bool, Example, Float, Matrix, Number, Params, RandomKey, Scalar, Vector
 
 Unravel = Callable[[Vector], Params]
 
@@ -189,14 +188,15 @@ class Posterior:
 
     `params` is any pytree of floating arrays; `example` is one row of the data.
 
-    >>> import jax.numpy as jnp
-    >>> posterior = Posterior(
-    ...     lambda theta, example: -0.5 * (example["y"] - example["x"] @ theta) ** 2,
-    ...     lambda theta: -0.5 * jnp.sum(theta**2),
-    ... )
-    >>> batch = {"x": jnp.eye(3), "y": jnp.ones(3)}
-    >>> posterior.noisy(jnp.zeros(3), batch, population=6).force
-    Array([2., 2., 2.], dtype=float32)
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> posterior = Posterior(
+        ...     lambda theta, example: -0.5 * (example["y"] - example["x"] @ theta) ** 2,
+        ...     lambda theta: -0.5 * jnp.sum(theta**2),
+        ... )
+        >>> batch = {"x": jnp.eye(3), "y": jnp.ones(3)}
+        >>> posterior.noisy(jnp.zeros(3), batch, population=6).force
+        Array([2., 2., 2.], dtype=float32)
     """
 
     log_likelihood: Callable[[Params, Example], Scalar]

@@ -12,6 +12,7 @@ import numpy as np
 from isotherm import page, plots
 from isotherm.checking import Moments, Verdict, check, check_without_data, watched_draws
 from isotherm.diagnostics.convergence import Convergence, convergence
+from isotherm.extras import require
 from isotherm.page import Entry, Table
 from isotherm.posterior import Posterior
 from isotherm.run.doubts import (
@@ -100,6 +101,7 @@ def report(
     Returns:
         The path of the page.
     """
+    require("matplotlib", "plots", "a report")
     if (posterior is None) != (data is None):
         missing = "data" if data is None else "posterior"
         raise ValueError(f"posterior and data must be given together, and {missing} is missing")

@@ -16,13 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import register_dataclass
-from jaxtyping import Array, Float, Int
 
 from isotherm import arguments
 from isotherm.alias import AliasTable
 from isotherm.batches import Batches, gathered
 from isotherm.posterior import Part
-from isotherm.types import Batch, RandomKey
+from isotherm.types import Array, Batch, Float, Int, RandomKey
 
 CHAINS, ROWS = "chains", "rows"  # the axes of the mesh
 OVERFLOW = 1e-13  # the probability that a batch has more rows on a device than there is room for, at most

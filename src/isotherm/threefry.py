@@ -12,9 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.random import define_prng_impl
-from jaxtyping import Array, Int32, UInt32
 
-from isotherm.types import RandomKey
+from isotherm.types import Array, Int32, RandomKey, UInt32
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA

@@ -126,7 +126,7 @@ def test_without_blackjax_the_rest_goes_on(tmp_path, tiny, monkeypatch):
     monkeypatch.setattr(nuts, "available", lambda: False)
     tiny("log_likelihood", task(logistic, reference_draws=100, methods=("sgnht",), seeds=1))
     cells, _, told = run(tmp_path)
-    assert "pip install blackjax" in told[0]
+    assert "pip install 'isotherm[paper]'" in told[0]
     assert {cell["kind"] for cell in cells} == {"cell"}
 
 

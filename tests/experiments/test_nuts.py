@@ -17,7 +17,7 @@ MATERIALS = Materials(Logistic(3, prior_variance=1.0), TRAIN, np.zeros(3, np.flo
 
 def test_blackjax_missing_is_said_plainly(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "blackjax", None)
-    with pytest.raises(ModuleNotFoundError, match="pip install blackjax"):
+    with pytest.raises(ModuleNotFoundError, match=r"needs blackjax: pip install 'isotherm\[paper\]'"):
         nuts.draw(MATERIALS, 10, 0)
 
 

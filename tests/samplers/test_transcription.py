@@ -200,7 +200,7 @@ def test_eccadl(settings, h, start):
         state = one(keys[t + 1], state, ROWS[t], renewal_rows[t])
         found.append(np.asarray(state.position))
 
-    T, mu = settings.get("temperature", 1.0), settings.get("thermal_mass", d)
+    T, mu = settings.get("temperature", 1.0), settings.get("thermal_mass", max(d, 30))
     w = 1 / np.sqrt(settings.get("mass", np.ones(d)))
     R = normals(keys[1:], 1)[:, 0]
     theta, p, xi = start, np.asarray(begun.momentum), A

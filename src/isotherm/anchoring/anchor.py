@@ -68,14 +68,15 @@ def anchor(
     Returns:
         What goes wherever a `Posterior` goes. Printed, it says what was found.
 
-    >>> import jax.numpy as jnp, numpy as np
-    >>> x = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
-    >>> posterior = Posterior(
-    ...     lambda theta, row: -0.5 * (row["y"] - row["x"] @ theta) ** 2, lambda theta: -0.5 * jnp.sum(theta**2)
-    ... )
-    >>> anchored = anchor(posterior, {"x": x, "y": x @ np.float32([1, 2, 3])}, jnp.zeros(3))
-    >>> np.round(anchored.coordinates.origin, 2)
-    Array([1., 2., 3.], dtype=float32)
+    Examples:
+        >>> import jax.numpy as jnp, numpy as np
+        >>> x = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
+        >>> posterior = Posterior(
+        ...     lambda theta, row: -0.5 * (row["y"] - row["x"] @ theta) ** 2, lambda theta: -0.5 * jnp.sum(theta**2)
+        ... )
+        >>> anchored = anchor(posterior, {"x": x, "y": x @ np.float32([1, 2, 3])}, jnp.zeros(3))
+        >>> np.round(anchored.coordinates.origin, 2)
+        Array([1., 2., 3.], dtype=float32)
     """
     with processes.together():
         return _anchored(posterior, data, init, arguments.integer("seed", seed, 0, MOST_SEED), progress)

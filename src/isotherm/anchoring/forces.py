@@ -5,7 +5,6 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from isotherm import processes
 from isotherm.anchored import Anchored, Coordinates
@@ -17,7 +16,7 @@ from isotherm.anchoring.sums import RowSums
 from isotherm.posterior import Posterior, Unravel
 from isotherm.run import checks
 from isotherm.run.problem import flattening
-from isotherm.types import Batch, Params, Vector
+from isotherm.types import Array, Batch, Float, Params, Vector
 
 QUIET = 0.5  # the variance of a force's noise in z, at most, in its noisiest direction
 LEAST_ROWS = 64  # for one force

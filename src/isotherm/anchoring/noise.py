@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from isotherm import processes
 from isotherm.alias import AliasTable, make_table
 from isotherm.anchored import Anchored
 from isotherm.posterior import Unravel
-from isotherm.types import Batch, Matrix, Scalar, Vector
+from isotherm.types import Array, Batch, Float, Matrix, Scalar, Vector
 
 DRAWS = 32  # typical positions at which the noise is measured, each on rows of its own
 ROWS = (500, 4)  # at least, and for each parameter

@@ -12,13 +12,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from isotherm import processes
 from isotherm.anchored import Coordinates
 from isotherm.posterior import Posterior, Unravel
 from isotherm.run.chains import cores
-from isotherm.types import Batch, Matrix, Scalar, Vector
+from isotherm.types import Array, Batch, Float, Matrix, Scalar, Vector
 
 CHUNK_NUMBERS = 2**22  # of a chunk's intermediate arrays, about: they stay small beside the data
 MOST_ROWS = 2**13  # of a chunk

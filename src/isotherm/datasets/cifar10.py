@@ -11,6 +11,7 @@ from isotherm.datasets.cache import cached
 from isotherm.datasets.images import two_classes
 from isotherm.datasets.lookup import DataDir
 from isotherm.datasets.source import Archive, Arrays, DatasetError, File, Source, Split
+from isotherm.extras import extra
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 ROW = 1 + 3072  # a label byte, then the planes red, green, blue, each row by row
@@ -61,7 +62,8 @@ def pair(first: str, second: str, components: int = 400, data_dir: DataDir | Non
     arguments.integer("components", components, 1)
 
     def project() -> Split:
-        from sklearn.decomposition import PCA
+        with extra("paper", "principal components"):
+            from sklearn.decomposition import PCA
 
         labels = CLASSES.index(first), CLASSES.index(second)
         train, test = (two_classes(data, *labels) for data in load(data_dir))

@@ -4,6 +4,7 @@ import numpy as np
 
 from isotherm import arguments
 from isotherm.datasets.source import Source, Split
+from isotherm.extras import extra
 
 SOURCE = Source(
     name="digits",
@@ -19,7 +20,8 @@ def load(test: int = 360, seed: int = 0) -> Split:
 
     The test set is `test` rows drawn by `seed`, by default a fifth of all; the others are the training set.
     """
-    from sklearn.datasets import load_digits
+    with extra("paper", "the data set digits"):
+        from sklearn.datasets import load_digits
 
     bunch = load_digits()
     rows = len(bunch.target)

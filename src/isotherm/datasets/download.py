@@ -7,6 +7,7 @@ from typing import Any
 from isotherm import files
 from isotherm.datasets import verify
 from isotherm.datasets.source import DatasetError, File, Source, WrongContentError
+from isotherm.extras import extra
 
 TIMEOUT = 30  # seconds without an answer, after which the next address is tried
 CHUNK = 1 << 18  # bytes between two moves of the progress bar
@@ -37,7 +38,8 @@ def download(source: Source, file: File, folder: Path, by_hand: Path) -> Path:
 
 
 def _fetch(url: str, path: Path) -> None:
-    import pooch
+    with extra("paper", "a download"):
+        import pooch
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 

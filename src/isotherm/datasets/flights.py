@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from isotherm.datasets import lookup, verify
 from isotherm.datasets.lookup import DataDir
 from isotherm.datasets.source import Arrays, DatasetError, File, Source
+from isotherm.extras import extra
 
 NAME = "flights-3m.parquet"
 MIRRORS = ("https://cdn.jsdelivr.net/npm/vega-datasets@3.2.1/data/", "https://unpkg.com/vega-datasets@3.2.1/data/")
-MISSING = f"{NAME} is a Parquet file, and reading it needs pyarrow: pip install 'isotherm[tables]'"
 LATE = 15  # minutes
 
 SOURCE = Source(
@@ -53,11 +53,9 @@ def load(data_dir: DataDir | None = None) -> Flights:
     - `hour`: int32 0 … 23, and `weekday`: int32, 0 (Monday) … 6 (Sunday), both of the departure;
     - `origin`, `destination`: int32, counted in the alphabetical order of the airports' codes.
     """
-    try:
+    with extra("tables", f"reading {NAME}"):
         import pyarrow
-    except ImportError:
-        raise ModuleNotFoundError(MISSING) from None
-    from pyarrow import parquet
+        from pyarrow import parquet
 
     content = verify.read(SOURCE, lookup.locate(SOURCE, data_dir))[NAME]
     try:

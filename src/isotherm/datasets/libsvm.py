@@ -9,6 +9,7 @@ from isotherm.datasets import lookup, verify
 from isotherm.datasets.cache import cached
 from isotherm.datasets.lookup import DataDir
 from isotherm.datasets.source import Arrays, DatasetError, Source, Split
+from isotherm.extras import extra
 
 MULTICLASS = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
 
@@ -35,7 +36,8 @@ def load(
 
 def decode(path: Path, text: bytes, features: int, classes: int) -> Arrays:
     """x float32 (N, features) and y int32, labels 1 … classes becoming 0 … classes − 1."""
-    from sklearn.datasets import load_svmlight_file
+    with extra("paper", f"reading {path.name}"):
+        from sklearn.datasets import load_svmlight_file
 
     try:
         x, y = load_svmlight_file(io.BytesIO(text), n_features=features, zero_based=False)

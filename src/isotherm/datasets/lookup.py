@@ -9,6 +9,7 @@ from pathlib import Path
 
 from isotherm.datasets import download
 from isotherm.datasets.source import DatasetError, File, Source
+from isotherm.extras import extra
 
 VARIABLE = "ISOTHERM_DATA"
 SUFFIXES = ("", ".gz", ".xz", ".bz2")
@@ -18,7 +19,8 @@ DataDir = str | os.PathLike[str]
 
 def user_cache() -> Path:
     """The folder of this user where downloads and decoded arrays are kept."""
-    import pooch
+    with extra("paper", "the cache of data sets"):
+        import pooch
 
     return Path(pooch.os_cache("isotherm"))
 

@@ -11,6 +11,7 @@ from isotherm.datasets.cache import cached
 from isotherm.datasets.images import two_classes
 from isotherm.datasets.lookup import DataDir
 from isotherm.datasets.source import DatasetError, File, Source, Split
+from isotherm.extras import extra
 
 MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
 
@@ -68,7 +69,8 @@ def principal_components(components: int = 50, data_dir: DataDir | None = None) 
     arguments.integer("components", components, 1)
 
     def project() -> Split:
-        from sklearn.decomposition import PCA
+        with extra("paper", "principal components"):
+            from sklearn.decomposition import PCA
 
         train, test = load(data_dir)
         pca = PCA(components, whiten=True, svd_solver="covariance_eigh").fit(train["x"] / 255.0)

@@ -18,8 +18,9 @@ def kernel_stein_discrepancy(
     2|exponent| d/scale²). Positions and forces are by (…, d), best whitened; forces must be exact, since the square of
     noise would count. It takes n² pairs, a block of them at a time.
 
-    >>> kernel_stein_discrepancy([[3.0]], [[4.0]]) ** 2  # |F|² + d
-    17.0
+    Examples:
+        >>> kernel_stein_discrepancy([[3.0]], [[4.0]]) ** 2  # |F|² + d
+        17.0
     """
     x, F = (np.asarray(array, np.float64) for array in (positions, forces))
     if x.ndim < 2 or x.shape != F.shape or not x.size:

@@ -50,8 +50,9 @@ def gaussian_w2(mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: Array
     The last trace is computed as the sum of the singular values of C₁^½ C₂^½: taking roots of the eigenvalues of
     C₂^½ C₁ C₂^½ would lose the small ones to rounding. A distance below about 5e-8 √(d tr C) is rounding.
 
-    >>> gaussian_w2([0.0, 0.0], [[1.0, 0.0], [0.0, 4.0]], [3.0, 0.0], [[4.0, 0.0], [0.0, 4.0]])
-    3.1622776601683795
+    Examples:
+        >>> gaussian_w2([0.0, 0.0], [[1.0, 0.0], [0.0, 4.0]], [3.0, 0.0], [[4.0, 0.0], [0.0, 4.0]])
+        3.1622776601683795
     """
     m1, m2 = (np.asarray(m, np.float64) for m in (mean1, mean2))
     c1, c2 = (np.asarray(c, np.float64) for c in (cov1, cov2))

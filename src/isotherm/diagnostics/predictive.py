@@ -61,8 +61,9 @@ def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike, bins
     Examples go into equal bins of (0, 1] by the probability of their most probable class; 15 bins, as in the paper.
     `probabilities` has shape (m, classes), labels are 0 … classes − 1.
 
-    >>> expected_calibration_error([[0.75, 0.25], [0.75, 0.25]], [0, 1])
-    0.25
+    Examples:
+        >>> expected_calibration_error([[0.75, 0.25], [0.75, 0.25]], [0, 1])
+        0.25
     """
     p = np.asarray(probabilities, np.float64)
     if p.ndim != 2 or 0 in p.shape:

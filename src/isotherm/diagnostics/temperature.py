@@ -11,11 +11,12 @@ def configurational_temperature(positions: ArrayLike, forces: ArrayLike) -> floa
     that of −∇·F). Draws and forces are by (…, d), in any units. Forces may be noisy if they are right on average, and
     their noise is not that of the step that led to the draw: of |F|² noise would make more.
 
-    A Gaussian of variance 2 where it should be 1:
+    Examples:
+        A Gaussian of variance 2 where it should be 1:
 
-    >>> z = np.sqrt(2) * np.random.default_rng(0).standard_normal((10_000, 3))
-    >>> round(configurational_temperature(z, -z), 1)
-    2.0
+        >>> z = np.sqrt(2) * np.random.default_rng(0).standard_normal((10_000, 3))
+        >>> round(configurational_temperature(z, -z), 1)
+        2.0
     """
     theta, F = (np.asarray(array, np.float64) for array in (positions, forces))
     if theta.ndim < 2 or theta.shape != F.shape or not theta.size:

@@ -19,10 +19,9 @@ CCAdL; for h → ∞ the step becomes θ ← θ + 2(βσ² + k)⁻¹F̃, which i
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from isotherm.dynamics.flows import decay_average
-from isotherm.types import Number
+from isotherm.types import Array, Float, Number
 
 Values = Float[Array, "..."]
 

@@ -15,10 +15,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
 
 from isotherm.posterior import Covariance, Curvature
-from isotherm.types import Matrix, Number, RandomKey, Scalar, Vector
+from isotherm.types import Array, Bool, Float, Matrix, Number, RandomKey, Scalar, Vector
 
 Condition = Bool[Array, ""]
 Coordinates = tuple[Float[Array, "..."], ...]  # an array for each of an estimate's Directions

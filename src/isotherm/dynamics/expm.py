@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
 
 from isotherm.dynamics.tridiagonal import decay
 from isotherm.posterior import Covariance
-from isotherm.types import Number, Scalar, Vector
+from isotherm.types import Array, Float, Int, Number, Scalar, Vector
 
 Matvec = Callable[[Vector], Vector]
 Bound = tuple[Scalar, Scalar, Scalar]  # Π tβ_j/k!, det(I + tT/m) and the determinant before it

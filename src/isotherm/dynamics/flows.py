@@ -10,9 +10,8 @@ D  dξ = (p·p − d/β)/μ dt                  thermostat
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from isotherm.types import Number, Scalar, Vector
+from isotherm.types import Array, Float, Number, Scalar, Vector
 
 
 def drift(position: Vector, momentum: Vector, w: Vector | Number, t: Number) -> Vector:

@@ -9,6 +9,7 @@ from isotherm.experiments.catalogue import LINEAR_REGRESSION
 from isotherm.experiments.cell import Cell, measure
 from isotherm.experiments.jobs import no_run_warnings
 from isotherm.experiments.tasks import LABELS, METHODS
+from isotherm.extras import require
 
 STEP_SIZES = (1e-3, 5e-3)
 PASSES = 300  # a minute on two cores; SGNHT at the large step diverges only after about 490
@@ -24,6 +25,7 @@ Results = dict[Cell, dict[str, Any]]
 
 def run() -> Iterator[tuple[Cell, dict[str, Any]]]:
     """Each cell with its result, as it is done."""
+    require("matplotlib", "plots", "the figure at the end")
     materials = LINEAR_REGRESSION.load(None)
     for cell in CELLS:
         with no_run_warnings():

@@ -15,10 +15,11 @@ import numpy as np
 from isotherm.experiments import metrics
 from isotherm.experiments.laplace import laplace, log_density
 from isotherm.experiments.tasks import Materials
+from isotherm.extras import extra
 
 WARMUP = 300  # steps in which only a step size is found: the coordinates are whitened already
+PURPOSE = "the reference posterior"
 BATCHES = 20  # of consecutive draws: the 2,000 of MNIST give batches of 100
-MISSING = "the reference posterior needs BlackJAX: pip install blackjax (or pip install -e '.[dev]' in a checkout)"
 
 
 def available() -> bool:
@@ -44,10 +45,8 @@ def measure(materials: Materials, draws: int, seed: int = 0) -> dict[str, Any]:
 @jax.numpy_rank_promotion("allow")
 def draw(materials: Materials, draws: int, seed: int) -> np.ndarray:
     """Draws (draws, d), float32."""
-    try:
+    with extra("paper", PURPOSE):
         import blackjax  # type: ignore[import-untyped]
-    except ImportError:
-        raise ModuleNotFoundError(MISSING) from None
     around = laplace(materials)
     values, vectors = np.linalg.eigh(around.precision)
     mode = jnp.asarray(around.mode, jnp.float32)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isotherm import files
+from isotherm.extras import extra
 from isotherm.plots import STYLE
 
 COLOURS = {
@@ -54,8 +55,9 @@ def draw(
     rows: Sequence[Sequence[Panel]], xlabel: str, ylabel: str, xscale: str = "linear", yscale: str = "linear"
 ) -> Any:
     """A figure of rows of panels with one legend above; a row shares its vertical axis."""
-    import matplotlib
-    from matplotlib.figure import Figure
+    with extra("plots", "a figure"):
+        import matplotlib
+        from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE):
         columns = max(len(row) for row in rows)

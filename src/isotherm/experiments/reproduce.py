@@ -7,6 +7,7 @@ from typing import Any
 from isotherm.datasets import DatasetError
 from isotherm.experiments import NAMES, catalogue, jobs, nuts, provenance, report, weak_order
 from isotherm.experiments.experiment import Experiment, Options
+from isotherm.extras import require, sentence
 
 TITLE = "mCCAdL and eCCAdL: the paper's experiments, reproduced"
 
@@ -32,9 +33,10 @@ def reproduce(
     With several experiments, one whose data cannot be had is left out; alone, it is an error.
     """
     experiments = {name: experiment(name) for name in chosen(names)}
+    require("matplotlib", "plots", "a figure")
     planned: dict[str, list[jobs.Job]] = {name: one.jobs(options) for name, one in experiments.items()}
     if not nuts.available():
-        tell(f"{nuts.MISSING}; continuing without it")
+        tell(f"{sentence('blackjax', 'paper', nuts.PURPOSE)}; continuing without it")
     total, done, reused = sum(map(len, planned.values())), 0, 0
     entries, sections = [], []
     quick_lengths: list[str] = []

@@ -24,10 +24,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
-from jaxtyping import Array, Float, Int
 
 from isotherm.models.model import Categorical, like, method, softplus
-from isotherm.types import Example, Params, Scalar
+from isotherm.types import Array, Example, Float, Int, Params, Scalar
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
 
 from isotherm.models.model import Categorical, Model, like, method, softplus
-from isotherm.types import Example, Params, Scalar, Vector
+from isotherm.types import Array, Example, Float, Int, Params, Scalar, Vector
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from isotherm.alias import AliasTable
 from isotherm.posterior import Posterior, Unravel
 from isotherm.run.doubts import entry
 from isotherm.run.evaluation import Evaluation
-from isotherm.types import Batch, Params, Scalar, Vector
+from isotherm.types import Array, Batch, Float, Params, Scalar, Vector
 
 LOST = 1e-4  # of a column's range: rounding by more than this changes what the column says
 BLOCK_ROWS = 2**16  # rows looked at together, so that a check needs little memory beside the data

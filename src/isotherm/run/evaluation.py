@@ -4,13 +4,12 @@ from dataclasses import dataclass, field, replace
 
 import jax
 from jax.tree_util import register_dataclass
-from jaxtyping import Array, Float
 
 from isotherm.alias import AliasTable
 from isotherm.batches import Batches
 from isotherm.posterior import Noisy, Part, Posterior, Unravel
 from isotherm.shards import Shards
-from isotherm.types import Batch, Params, RandomKey, Scalar, Vector
+from isotherm.types import Array, Batch, Float, Params, RandomKey, Scalar, Vector
 
 
 @register_dataclass

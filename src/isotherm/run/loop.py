@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, UInt32
 
 from isotherm import threefry
 from isotherm.run.evaluation import Evaluation
 from isotherm.run.plan import Plan
 from isotherm.samplers.base import Renewing, Sampler
-from isotherm.types import Batch, RandomKey, Vector
+from isotherm.types import Array, Batch, Float, Int, Key, RandomKey, UInt32, Vector
 
 SamplerState = Any  # a NamedTuple of the sampler's own (samplers/base.py)
 Step = Int[Array, ""]

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from isotherm import arguments, processes
@@ -19,7 +18,7 @@ from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
 from isotherm.samplers.base import Sampler, check_sampler
 from isotherm.shards import CHAINS, Shards, make_mesh, spread
-from isotherm.types import Batch, Json, Params, RandomKey, Vector
+from isotherm.types import Batch, Float, Json, Params, RandomKey, Vector
 
 MOST_CHAINS = 2**16  # far more than anyone runs: a slip of the keyboard, not a wish
 MOST_SEED = 2**32 - 1  # JAX makes keys of 32 bits unless it has 64

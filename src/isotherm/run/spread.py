@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
 from jax.stages import Compiled, Lowered
-from jaxtyping import Array, Int
 
 from isotherm import processes
 from isotherm.run.chains import MOST_SLOTS, ONE_THREAD_UP_TO, RECORD_BYTES, TRACING, Chains
@@ -19,7 +18,7 @@ from isotherm.run.loop import ONE_THREAD, Carry, ChainIds, Record, advance, star
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run
 from isotherm.shards import CHAINS, ROWS, Shards, replicated
-from isotherm.types import Batch, Draws
+from isotherm.types import Array, Batch, Draws, Int
 
 # Devices of one process wait for each other inside a sum, and XLA ends the process if they wait too long: the machine
 # may be busy, or asleep.

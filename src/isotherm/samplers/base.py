@@ -12,13 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_dataclass
-from jaxtyping import Array, Int
 
 from isotherm import arguments
 from isotherm.dynamics import flows
 from isotherm.dynamics.splitting import Moves
 from isotherm.posterior import Noisy
-from isotherm.types import Number, RandomKey, Scalar, Setting, Vector
+from isotherm.types import Array, Int, Number, RandomKey, Scalar, Setting, Vector
 
 STATIC = {"static": True}  # marks a field that is part of the program rather than of its data
 

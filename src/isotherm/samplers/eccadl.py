@@ -17,14 +17,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
-from jaxtyping import Array, Bool, Int
 
 from isotherm import arguments
 from isotherm.dynamics import balance, flows, splitting
 from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Directions, Estimate, Local, LowRank
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat, normals
-from isotherm.types import Number, RandomKey, Scalar, Setting, Vector
+from isotherm.types import Array, Bool, Int, Number, RandomKey, Scalar, Setting, Vector
 
 LETTERS = "BEO"
 EXACT = "BEOEB"  # the scheme whose variance dynamics/balance.py knows for any A; of others it knows it for A = 0
@@ -48,6 +47,7 @@ LEAST = 1e-12  # a mass over the largest, at least
 AT_HOME = 4096  # steps after which no chain is taken to be far from home
 FORCE = 16  # batches from whose force a distance from the mode is measured
 RAMP: dict[type[Estimate], int] = {Dense: 25, LowRank: 100, Diagonal: 100}  # steps in which what h may be doubles
+LEAST_THERMAL_MASS = 30.0  # ξ has standard deviation 1/√μ; below 0 it heats, and at hA = 1 one step of that is too much
 MOST_EVERY = 2**30  # twice it is still a 32-bit step number
 
 
@@ -171,6 +171,9 @@ class ECCAdL(Thermostat):
         pace = jax.lax.cond(due, lambda: self._pace(estimate, distance, step, noisy), lambda: before)
         xi = jnp.where(doubled, pace.friction, state.friction + (pace.friction - before.friction))
         return state._replace(memory=Memory(estimate, distance, scale, pace), friction=xi)
+
+    def thermal_mass_of(self, position: Vector) -> Setting:
+        return max(float(position.size), LEAST_THERMAL_MASS) if self.thermal_mass is None else self.thermal_mass
 
     def _scheduled(self, state: State, noisy: Noisy) -> State:
         """With the pace of this step, where the step size is a function of the step's number."""
@@ -347,7 +350,7 @@ def eccadl(
         friction: A, the effective friction; ξ starts there and has it as its mean. "auto" is 1; with "low_rank" it is
             at least four times the mean noise friction of the directions that are left out.
         temperature: 1/β.
-        thermal_mass: μ; "auto" is the number of parameters.
+        thermal_mass: μ; "auto" is the number of parameters, but at least 30.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters. Unless given it is 1, or, where
             the step size is "auto", the covariance dense and the columns' scales very different, the diagonal of K at
             the start.

@@ -1,0 +1,38 @@
+"""What only some need (`pip install 'isotherm[plots]'`) is imported where it is used, and said in one sentence where
+it is missing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+PACKAGES = {"sklearn": "scikit-learn"}  # where what is installed is not called as what is imported
+
+
+class MissingExtraError(ModuleNotFoundError):
+    """A package of one of isotherm's extras is not installed."""
+
+
+def sentence(module: str, name: str, purpose: str) -> str:
+    return f"{purpose} needs {PACKAGES.get(module, module)}: pip install 'isotherm[{name}]'"
+
+
+@contextmanager
+def extra(name: str, purpose: str) -> Iterator[None]:
+    """Around the imports of one extra: `with extra("plots", "a picture"): import matplotlib`.
+
+    Raises:
+        MissingExtraError: what `purpose` needs, and how to install it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        module = (missing.name or "").split(".")[0]
+        if module in {"", "isotherm"}:
+            raise
+        raise MissingExtraError(sentence(module, name, purpose), name=missing.name) from None
+
+
+def require(module: str, name: str, purpose: str) -> None:
+    """The same before any work is lost, where the import itself comes late."""
+    if find_spec(module) is None:
+        raise MissingExtraError(sentence(module, name, purpose), name=module)
