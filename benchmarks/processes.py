@@ -158,8 +158,8 @@ def measured(count: int, only: str, data_dir: str) -> dict[str, Any]:
 def print_model(found: dict[int, Any]) -> None:
     """The constants from two processes, and the model beside what was measured."""
     two, lengths = found[2]["sums"], sorted(LENGTHS)
-    latency = two[str(lengths[0])] / 2
-    bandwidth = 4 * lengths[-1] / (two[str(lengths[-1])] - two[str(lengths[0])])
+    latency = two[str(lengths[1])] / 2
+    bandwidth = 4 * lengths[-1] / (two[str(lengths[-1])] - two[str(lengths[1])])
     one = {size: found[1]["steps"][str(size)]["seconds"] for size in SIZES}
     b = (one[SIZES[-1]] - one[SIZES[0]]) / (SIZES[-1] - SIZES[0])
     a = max(one[SIZES[0]] - SIZES[0] * b, 0)

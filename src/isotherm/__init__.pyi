@@ -3,6 +3,7 @@ from .anchoring import anchor
 from .checking import Verdict, check
 from .fitting import fit
 from .posterior import Posterior
+from .processes import ProcessLost
 from .reporting import report
 from .run.doubts import VerdictWarning
 from .samplers import Sampler, ccadl, eccadl, mccadl, msgld, sghmc, sgld, sgnht
@@ -13,6 +14,7 @@ from .version import __version__ as __version__
 
 __all__ = [
     "Posterior",
+    "ProcessLost",
     "Sampler",
     "StoreError",
     "Verdict",

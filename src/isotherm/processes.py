@@ -213,7 +213,7 @@ def in_touch() -> Iterator[None]:
     """JAX's errors about lost processes in our words."""
     try:
         yield
-    except jax.errors.JaxRuntimeError as error:
+    except (RuntimeError, ValueError) as error:  # JAX has both
         if not (several() and any(word in str(error).lower() for word in LOST)):
             raise
         raise ProcessLost(
@@ -235,7 +235,7 @@ def together() -> Iterator[None]:
         try:
             yield
         except BaseException as error:
-            if error not in _AGREED:
+            if error not in _AGREED and not isinstance(error, SystemExit):  # which was told to end, when all was done
                 _leave_at_exit()
             raise
 

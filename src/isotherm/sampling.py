@@ -59,7 +59,8 @@ def sample(
         posterior: the model, or what `isotherm.anchor` made of it.
         sampler: `isotherm.mccadl(...)` or another. At step_size="auto" a step size is looked for first, unless the
             sampler chooses by itself (`isotherm.eccadl`); the attributes say what was found.
-        data: a pytree of arrays with one leading length N.
+        data: a pytree of arrays with one leading length N. Where there are several processes (`jax.distributed`), each
+            gives its own rows, and N is the sum.
         init: the parameters to start from, or a function of a random key that draws them, one start a chain. Chains on
             an anchored posterior start at typical draws unless it is given.
         batch_size: n, the number of examples a step looks at; an anchored posterior has one of its own.
@@ -150,10 +151,7 @@ def run_to_end(
 
 def finished(tree: Results, path: Path) -> Results:
     """The results of a stored run, in every process that can see the store."""
-    if processes.several():
-        processes.agreed(lambda: None)  # the first process has written all of it
-        return tree if processes.is_first() or not (path / HIDDEN).is_dir() else open_results(path)
-    return tree
+    return tree if processes.is_first() or not (path / HIDDEN).is_dir() else open_results(path)
 
 
 def resume(

@@ -1,9 +1,10 @@
 """One of several processes that share the rows of a small logistic regression; started by test_processes.py.
 
-    python processes_program.py sample|resume|refuse FOLDER PROCESS PROCESSES PORT [KILLED_AFTER]
+    python processes_program.py sample|endless|resume|refuse FOLDER PROCESS PROCESSES PORT [KILLED_AFTER]
 
-`sample` makes STEPS steps, `resume` goes on with them, and `refuse` has data in its last process that are no good. With
-KILLED_AFTER, the process ends itself by SIGKILL in the first chunk of steps that begins there or later.
+`sample` makes STEPS steps, `endless` a great many, `resume` goes on with them, and `refuse` has data in its last process
+that are no good. With KILLED_AFTER, the process ends itself by SIGKILL in the first chunk of steps that begins there or
+later.
 """
 
 import os
@@ -55,5 +56,5 @@ if action == "resume":
     isotherm.resume(store, posterior, data, progress=False)
 else:
     sampler = isotherm.mccadl(step_size=1e-3, friction=10.0)
-    settings = {"batch_size": 60, "steps": STEPS, "chains": 2, "progress": False}
+    settings = {"batch_size": 60, "steps": 10**8 if action == "endless" else STEPS, "chains": 2, "progress": False}
     isotherm.sample(posterior, sampler, data, jnp.zeros(PARAMETERS), store=store, **settings)

@@ -78,6 +78,19 @@ def test_when_one_is_killed_the_rest_stop_and_another_number_goes_on(tmp_path, o
     np.testing.assert_allclose(draws(tmp_path), of_one_process, rtol=0, atol=TOLERANCE)
 
 
+def test_a_signal_to_one_stops_all_in_good_order(tmp_path):
+    """JAX has a handler of SIGTERM of its own where there are several processes, and it does not stop."""
+    running = started("endless", tmp_path, 2)
+    checkpoint = tmp_path / "run.zarr" / ".isotherm" / "checkpoint-1"
+    while not checkpoint.exists() and all(each.poll() is None for each in running):
+        time.sleep(0.2)
+    running[1].terminate()
+    (first, said_by_first), (second, said_by_second) = ended(running)
+    assert first == 0, said_by_first
+    assert second == 128 + signal.SIGTERM, said_by_second
+    assert xarray.open_datatree(tmp_path / "run.zarr", engine="zarr", chunks=None).attrs["interrupted"]
+
+
 def test_data_that_one_process_refuses_are_refused_by_all(tmp_path):
     (first, said_by_first), (second, said_by_second) = ended(started("refuse", tmp_path, 2))
     assert (first, second) == (1, 1)

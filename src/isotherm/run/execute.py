@@ -73,10 +73,13 @@ def execute(
                 recorder.add(chains.missing(min(chains.slots, plan.draws - recorder.count)), chains.first_bad_steps)
         count = recorder.count
         end_of_run = chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state)
-        tree = recorder.finish(end_of_run)
-        said = [] if stopped or not recorder.has_draws else list(doubts(tree))
-        if said:
-            tree = recorder.annotated(tree, "\n".join(said), end_of_run)
+
+        def ending() -> tuple[Results, list[str]]:
+            tree = recorder.finish(end_of_run)
+            said = [] if stopped or not recorder.has_draws else list(doubts(tree))
+            return recorder.annotated(tree, "\n".join(said), end_of_run) if said else tree, said
+
+        tree, said = processes.agreed(ending)
     stop.obey()
     lost = stopped and not count and not recorder.keeps_state
     noise = [] if stopped and processes.several() else noise_warning(chains.run, seen)

@@ -21,6 +21,7 @@ from isotherm.shards import CHAINS, Shards, make_mesh, spread
 from isotherm.types import Batch, Float, Json, Params, RandomKey, Vector
 
 MOST_CHAINS = 2**16  # far more than anyone runs: a slip of the keyboard, not a wish
+MOST_ROWS = 2**31 - 1  # of all processes together
 MOST_SEED = 2**32 - 1  # JAX makes keys of 32 bits unless it has 64
 
 
@@ -85,6 +86,8 @@ def make_run(
         table = posterior.table
 
     def run() -> Run:
+        if sum(rows) > MOST_ROWS:
+            raise ValueError(f"data must have at most {MOST_ROWS:,} rows, which 32 bits can number, got {sum(rows):,}")
         if table is not None:
             checks.check_table(table, sum(rows), bool(replace))
         batches = Batches(sum(rows), checks.chosen_batch_size(posterior, batch_size), bool(replace))
