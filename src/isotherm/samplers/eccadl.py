@@ -33,7 +33,7 @@ ROWS = 5  # examples for each parameter, at least, from which "dense" estimates 
 AUTO = 2.0  # (h²/2)βλ for an eigenvalue λ from the middle of S, at most, at step_size="auto"
 BENT = 0.25  # the largest eigenvalue of h²K(I + (h²/2)βS)⁻¹, at most, at step_size="auto"
 WHITENED = 1.0  # the same where K is known to be I: S then has its eigenvectors, and the friction is exact at any h
-UNSEEN = 0.25  # (h/2)β times the mean eigenvalue outside a low-rank estimate, over A, at most, where one is "auto"
+UNSEEN = 0.125  # (h/2)β times the mean eigenvalue outside a low-rank estimate, over A, at most, where one is "auto"
 KNOWN = 1e-3  # K's mean outside a low-rank estimate over its largest eigenvalue, at least, to measure distances by it
 FAR = 4.0  # by how many standard errors a distance from the mode must be more than 1 to be believed
 NEAR = 10.0  # a mean square distance from the mode that needs no help
@@ -348,7 +348,7 @@ def eccadl(
         step_size: h, a number, a function of the step index, or "auto": the largest h at which (h²/2)βλ ≤ 2 for an
             eigenvalue λ from the middle of S, and h²K is at most a quarter of I + (h²/2)βS in every direction.
         friction: A, the effective friction; ξ starts there and has it as its mean. "auto" is 1; with "low_rank" it is
-            at least four times the mean noise friction of the directions that are left out.
+            at least eight times the mean noise friction of the directions that are left out.
         temperature: 1/β.
         thermal_mass: μ; "auto" is the number of parameters, but at least 30.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters. Unless given it is 1, or, where
