@@ -3,8 +3,8 @@
     python processes_program.py sample|endless|resume|refuse FOLDER PROCESS PROCESSES PORT [KILLED_AFTER]
 
 `sample` makes STEPS steps, `endless` a great many, `resume` goes on with them, and `refuse` has data in its last
-process that are no good. With KILLED_AFTER, the process ends itself by SIGKILL in the first chunk of steps that begins there or
-later.
+process that are no good. With KILLED_AFTER, the process ends itself by SIGKILL in the first chunk of steps that begins
+there or later.
 """
 
 import os
