@@ -14,6 +14,7 @@ from .estimators import (
 from .fitting import fit
 from .posterior import Posterior
 from .predicting import predict
+from .processes import ProcessLost
 from .reporting import report
 from .run.doubts import VerdictWarning
 from .samplers import Sampler, ccadl, eccadl, mccadl, msgld, sghmc, sgld, sgnht
@@ -31,6 +32,7 @@ __all__ = [
     "DataError",
     "DiscriminativeRBMClassifier",
     "Posterior",
+    "ProcessLost",
     "Sampler",
     "StoreError",
     "Verdict",

@@ -125,6 +125,19 @@ def reproduce(
         typer.echo(path)
 
 
+Coordinator = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Of several processes that share the rows: where process 0 listens. Give it to each of them, with "
+        '--processes and --process; "auto" finds all three under Slurm, Open MPI and Kubernetes.',
+        rich_help_panel="Several processes",
+    ),
+]
+Processes = Annotated[int | None, typer.Option(help="How many there are.", rich_help_panel="Several processes")]
+Process = Annotated[int | None, typer.Option(help="Which this is, from 0.", rich_help_panel="Several processes")]
+
+
 @app.command()
 def sample(
     problem: Annotated[
@@ -144,8 +157,12 @@ def sample(
     thin: Annotated[int, typer.Option(help="Keep one draw every this many steps.")] = 10,
     seed: Annotated[int, typer.Option(help="The same seed gives the same draws.")] = 0,
     data: Data = None,
+    coordinator: Coordinator = None,
+    processes: Processes = None,
+    process: Process = None,
 ) -> None:
     """Sample a model of the experiments into a folder; `isotherm resume` continues it if it is interrupted."""
+    join(coordinator, processes, process)
     from isotherm.experiments import stored_runs
 
     settings = {"steps": steps, "passes": passes, "chains": chains, "thin": thin, "seed": seed}
@@ -157,8 +174,12 @@ def resume(
     run: Run,
     steps: Annotated[int | None, typer.Option(help="Take this many steps beyond those asked for at the start.")] = None,
     data: OfRun = None,
+    coordinator: Coordinator = None,
+    processes: Processes = None,
+    process: Process = None,
 ) -> None:
-    """Continue an interrupted run exactly where it stopped, or extend a finished one."""
+    """Continue an interrupted run exactly where it stopped, or extend a finished one; any number of processes can."""
+    join(coordinator, processes, process)
     from isotherm.experiments import stored_runs
 
     _run(lambda: stored_runs.continue_run(run, steps, data), run, data)
@@ -193,13 +214,29 @@ def report(
     typer.echo(f"{verdict.summary}\nreport: {out}")
 
 
+def join(coordinator: str | None, processes: int | None, process: int | None) -> None:
+    """Become one of several processes, if that is asked for; before JAX is used."""
+    with mistakes.in_a_sentence():
+        if coordinator is None and (processes is not None or process is not None):
+            raise ValueError("--coordinator must be given with --processes and --process, such as host:1234")
+        if coordinator is not None:
+            from isotherm.processes import join
+
+            join(coordinator, processes, process)
+
+
 def _run(work: Callable[[], Any], run: Path, data: Path | None) -> None:
     """Run `work` and print how far the run in the folder `run` is; exit code 130 if Ctrl-C ended it."""
     from isotherm.experiments.stored_runs import status
+    from isotherm.processes import ProcessLost, is_first
 
     with mistakes.in_a_sentence():
-        tree = work()
-    typer.echo(status(tree, run, data))
+        try:
+            tree = work()
+        except ProcessLost as lost:
+            raise OSError(str(lost)) from lost
+    if is_first():
+        typer.echo(status(tree, run, data))
     if tree.attrs["interrupted"]:
         raise typer.Exit(130)
 

@@ -2,11 +2,12 @@
 
 import os
 import warnings
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 
-from isotherm import arguments
+from isotherm import arguments, processes
 from isotherm.anchored import Anchored
 from isotherm.anchoring.anchor import CannotAnchor, anchor
 from isotherm.batches import placed
@@ -14,10 +15,9 @@ from isotherm.posterior import Posterior, opened
 from isotherm.run import checks
 from isotherm.run.goal import Goal
 from isotherm.run.plan import Plan
-from isotherm.run.problem import Run, make_run
+from isotherm.run.problem import Run, make_run, mesh_for
 from isotherm.samplers import eccadl
-from isotherm.sampling import run_to_end
-from isotherm.store.folder import check_new
+from isotherm.sampling import check_place, run_to_end
 from isotherm.types import Batch, Json, Params, Results
 
 BURN_IN = 100  # steps on an anchored posterior: chains start at typical draws, and forget that in a few steps
@@ -47,6 +47,8 @@ def fit(
     chains: int = 4,
     seed: int = 0,
     store: str | os.PathLike[str] | None = None,
+    devices: int | Sequence[jax.Device] | None = None,
+    spread: str = "chains",
     progress: bool = True,
 ) -> Results:
     """Draw from `posterior` given `data` until there are enough draws.
@@ -67,6 +69,7 @@ def fit(
         chains: how many independent chains.
         seed: same seed, same draws.
         store: a folder to be made, such as "run.zarr", with which `isotherm.resume` goes on however the run ends.
+        devices, spread: as in `isotherm.sample`.
         progress: whether to show a bar (on a terminal only).
 
     Returns:
@@ -79,37 +82,39 @@ def fit(
         MOST_ANCHORED if bound is None else bound,
         None if seconds is None else arguments.positive("seconds", seconds),
     )
-    if store is not None:
-        check_new(store)
-    model, data, init = opened(posterior, data, init)
-    data = checks.as_data(data)
-    checks.check_data(data)
-    data = jax.tree.map(placed, data)  # once for all that follows
-    settings: Json = {"chains": chains, "seed": seed, "name": None, "replace": True}
-    found: Anchored | None = None
-    if anchored:
-        found, why_not = anchored_or_why_not(model, data, init, settings, progress)
-    else:
-        why_not = "anchored=False"
-    if found is not None and not why_not:
-        run = make_run(found, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(found))
-        draws = max(FIRST_DRAWS, int(STEPS_A_DRAW * goal.ess / run.chains))
-        plan = Plan(BURN_IN + draws, BURN_IN, 1)
-    else:
+    with processes.together():
+        check_place(store)
+        model, data, init = opened(posterior, data, init)
+        data = processes.agreed(lambda: checks.checked_data(data))
+        if mesh_for(data, devices, spread, arguments.integer("chains", chains, 1)) is None:
+            data = jax.tree.map(placed, data)  # once for all that follows
+        settings: Json = {
+            "chains": chains, "seed": seed, "name": None, "replace": True, "devices": devices, "over": spread,
+        }  # fmt: skip
+        found: Anchored | None = None
         if anchored:
-            warnings.warn(why_not, RuntimeWarning, stacklevel=2)
-        if found is not None and (init is None or found.findings.modes == 1):
-            init = found.mode
-        run, plan, most = plain_run(model, data, init, settings, why_not)
-        goal = goal._replace(most_steps=most if bound is None else bound)
-    return posterior.results(run_to_end(run, shortened(plan, bound), store, progress, goal))
+            found, why_not = anchored_or_why_not(model, data, init, settings, progress)
+        else:
+            why_not = "anchored=False"
+        if found is not None and not why_not:
+            run = make_run(found, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(found))
+            draws = max(FIRST_DRAWS, int(STEPS_A_DRAW * goal.ess / run.chains))
+            plan = Plan(BURN_IN + draws, BURN_IN, 1)
+        else:
+            if anchored:
+                warnings.warn(why_not, RuntimeWarning, stacklevel=2)
+            if found is not None and (init is None or found.findings.modes == 1):
+                init = found.mode
+            run, plan, most = plain_run(model, data, init, settings, why_not)
+            goal = goal._replace(most_steps=most if bound is None else bound)
+        return posterior.results(run_to_end(run, shortened(plan, bound), store, progress, goal))
 
 
 def anchored_or_why_not(
     posterior: Posterior, data: Batch, init: Params | None, settings: Json, progress: bool
 ) -> tuple[Anchored | None, str]:
     """The anchored posterior, if there is one, and why it is not used, in a sentence, if it is not."""
-    rows = len(jax.tree.leaves(data)[0])
+    rows = sum(processes.row_counts(data))
     try:
         if isinstance(posterior, Anchored):
             anchored = posterior
@@ -177,7 +182,7 @@ def plain_run(
 ) -> tuple[Run, Plan, int]:
     """A run of eccadl on plain batches, or on all rows if they are few; its first plan; and how many steps it may
     have."""
-    rows = len(jax.tree.leaves(data)[0])
+    rows = sum(processes.row_counts(data))
     exact = rows <= SMALL
     size = rows if exact else int(np.clip(rows // 16, *PLAIN_BATCH))
     settings = settings | {"replace": not exact}

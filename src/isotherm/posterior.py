@@ -12,7 +12,8 @@ drawn with unequal probabilities p_i, row i counts 1/(Np_i) times in f; the same
 import contextlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,20 @@ from jax.tree_util import register_static
 
 from isotherm import arguments
 from isotherm.alias import AliasTable
-from isotherm.types import Array, Batch, Example, Float, Matrix, Number, Params, RandomKey, Results, Scalar, Vector
+from isotherm.types import (
+    Array,
+    Batch,
+    Bool,
+    Example,
+    Float,
+    Matrix,
+    Number,
+    Params,
+    RandomKey,
+    Results,
+    Scalar,
+    Vector,
+)
 
 Unravel = Callable[[Vector], Params]
 
@@ -61,17 +75,61 @@ class Covariance:
         """diag(w) S diag(w): with w = M^(−1/2), the covariance of the mass-whitened force."""
         if isinstance(w, float) and w == 1.0:
             return self
-        return Covariance(
-            self.scale,
-            lambda v: self.tangents(w * v),
-            lambda u: w * self.cotangents(u),
-            lambda: self.gradients() * jnp.reshape(w, (1, -1)),
-            self.sampling_error,
+        return replace(
+            self,
+            tangents=lambda v: self.tangents(w * v),
+            cotangents=lambda u: w * self.cotangents(u),
+            gradients=lambda: self.gradients() * jnp.reshape(w, (1, -1)),
         )
 
     def _centred(self) -> Float[Array, "n d"]:
         g = self.gradients()
         return g - g.mean(axis=0, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which rows of a batch are here, if others are on other devices along an axis of a mesh. The batch has `rows` rows
+    in all; those here count where `counted` says so. `unit` is 1, or NaN where there was no room for all of them."""
+
+    axis: str
+    rows: int
+    counted: Bool[Array, " n"]
+    unit: Scalar
+
+    def total(self, here: Array) -> Array:
+        """The sum of what each device has."""
+        return jax.lax.psum(self.unit.astype(here.dtype) * here, self.axis)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedCovariance(Covariance):
+    """S where the rows of a batch are spread over devices: each product is summed over them, and that is all that they
+    tell each other. `mean` is the mean gradient over the whole batch, which every device knows of the force."""
+
+    part: Part
+    mean: Vector
+
+    def matvec(self, v: Vector) -> Vector:
+        u = jnp.where(self.part.counted, self.tangents(v) - self.mean @ v, 0)
+        return self.part.total(self.scale * self.cotangents(u))
+
+    def dense(self) -> Matrix:
+        return self.part.total(super().dense())
+
+    def diagonal(self) -> Vector:
+        return self.part.total(super().diagonal())
+
+    def trace(self) -> Scalar:
+        return self.part.total(super().trace())
+
+    def whitened(self, w: Vector | Number) -> "Covariance":
+        if isinstance(w, float) and w == 1.0:
+            return self
+        return replace(super().whitened(w), mean=w * self.mean)  # type: ignore[call-arg]
+
+    def _centred(self) -> Float[Array, "n d"]:
+        return jnp.where(self.part.counted[:, None], self.gradients() - self.mean[None, :], 0)
 
 
 @dataclass(frozen=True)
@@ -130,6 +188,10 @@ class Noisy:
         """The posterior at any position on another batch, of at least so many rows. What it says of S is still meant
         for batches as large as this one. Where there are no data to draw from, this batch again."""
         return self if self._fresh is None else self._fresh(key, position, rows)
+
+
+def _summed(part: Part, product: Callable[[Vector], Vector], v: Vector) -> Vector:
+    return part.total(product(v))
 
 
 @register_static
@@ -222,28 +284,34 @@ class Posterior:
         unravel: Unravel = lambda position: position,
         size: int | None = None,
         weights: Float[Array, " n"] | None = None,
+        part: Part | None = None,
     ) -> Noisy:
         """The force at the flat vector `position` on `batch`, out of `population` examples, its covariance and the
         curvature. `size` is the number of examples of the batches whose forces S is the covariance of, if not this;
-        `weights` are how often each example counts, 1/(Np_i), if they were not drawn with equal probabilities."""
+        `weights` are how often each example counts, 1/(Np_i), if they were not drawn with equal probabilities; `part`
+        says which of a batch these rows are, if they are not all of it."""
 
         def one(position: Vector, example: Example, weight: Scalar | None) -> Scalar:
             value = self.estimated(position, unravel, example)
             return value if weight is None else weight.astype(value.dtype) * value
 
         def each(position: Vector) -> Float[Array, " n"]:
-            return jax.vmap(one, in_axes=(None, 0, 0))(position, batch, weights)
+            values = jax.vmap(one, in_axes=(None, 0, 0))(position, batch, weights)
+            return values if part is None else jnp.where(part.counted, values, 0)
 
         values, tangents = jax.linearize(each, position)
         transpose = jax.linear_transpose(tangents, position)
-        rows = values.shape[0]
+        rows = values.shape[0] if part is None else part.rows
         n = rows if size is None else size
         whole = size is not None and rows == population  # all examples, not a sample of them
 
         def exact(position: Vector) -> Scalar:
             return self.exact(position, unravel)
 
-        force = (population / rows) * transpose(jnp.ones_like(values))[0] + jax.grad(exact)(position)
+        slope = transpose(jnp.ones_like(values))[0]
+        if part is not None:
+            slope = part.total(slope)
+        force = (population / rows) * slope + jax.grad(exact)(position)
 
         def forward(v: Vector) -> Float[Array, " n"]:
             # What JAX makes of one, and then cannot compile; a `custom_linear_solve` it can.
@@ -258,20 +326,22 @@ class Posterior:
             if rows < 2:
                 raise ValueError(f"batch_size must be at least 2 to estimate a covariance, got {rows}")
             spread = population * population if replace else population * max(population - n, 0)
-            return Covariance(
+            here = Covariance(
                 spread / (n * (rows if replace and whole else rows - 1)),
                 forward,
                 lambda u: transpose(u)[0],
                 lambda: jax.vmap(jax.grad(one), in_axes=(None, 0, 0))(position, batch, weights),
                 rows**-0.5,
             )
+            return here if part is None else SharedCovariance(**vars(here), part=part, mean=slope / rows)
 
         def curvature() -> Curvature | None:
             if self.is_whitened:
                 return Curvature(lambda v: v, identity=True)
 
             def energy(position: Vector) -> Scalar:
-                return -(population / rows) * jnp.sum(each(position)) - exact(position)
+                devices = 1 if part is None else jax.lax.axis_size(part.axis)  # of which each has its share of the rest
+                return -(population / rows) * jnp.sum(each(position)) - exact(position) / devices
 
             def forward_over_reverse(v: Vector) -> Vector:
                 return jax.jvp(jax.grad(energy), (position,), (v,))[1]
@@ -282,7 +352,7 @@ class Posterior:
             for product in (forward_over_reverse, reverse_over_reverse):
                 with contextlib.suppress(Exception):  # whatever a model's own derivative rules raise
                     jax.eval_shape(jax.vmap(product), position[None])  # batched, as they will be used
-                    return Curvature(product)
+                    return Curvature(product if part is None else partial(_summed, part, product))
             return None
 
         ratio = n / population if replace else n / max(population - n, 1)

@@ -2,12 +2,15 @@
 
 import dataclasses
 import os
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
+import jax
 from numpy.typing import ArrayLike
 
-from isotherm import arguments
+from isotherm import arguments, processes
 from isotherm.posterior import Posterior
 from isotherm.run.chains import TRACING, Chains
 from isotherm.run.checks import check_starts
@@ -16,10 +19,12 @@ from isotherm.run.goal import Goal
 from isotherm.run.labels import Labels
 from isotherm.run.plan import Plan, make_plan
 from isotherm.run.problem import Run, make_run
-from isotherm.run.recorder import Recorder
+from isotherm.run.recorder import Follower, Recorder
+from isotherm.run.spread import make_chains
 from isotherm.samplers.base import Sampler, check_sampler
 from isotherm.stepping import BOUND, find
 from isotherm.store import constants
+from isotherm.store.arrays import open_results
 from isotherm.store.folder import HIDDEN, as_path, check_new, latest, locked
 from isotherm.store.header import Header, new_header
 from isotherm.store.recorder import StoreRecorder
@@ -44,6 +49,8 @@ def sample(
     probabilities: ArrayLike | None = None,
     store: str | os.PathLike[str] | None = None,
     name: str | None = None,
+    devices: int | Sequence[jax.Device] | None = None,
+    spread: str = "chains",
     progress: bool = True,
 ) -> Results:
     """Draw from `posterior` given `data` with `sampler`.
@@ -52,7 +59,8 @@ def sample(
         posterior: the model, or what `isotherm.anchor` or `isotherm.from_numpyro` made of it.
         sampler: `isotherm.mccadl(...)` or another. At step_size="auto" a step size is looked for first, unless the
             sampler chooses by itself (`isotherm.eccadl`); the attributes say what was found.
-        data: a pytree of arrays with one leading length N, or a table of pandas, polars or Arrow.
+        data: a pytree of arrays with one leading length N, or a table of pandas, polars or Arrow. Where there are
+            several processes (`jax.distributed`), each gives its own rows, and N is the sum.
         init: the parameters to start from, or a function of a random key that draws them, one start a chain. Chains on
             an anchored posterior start at typical draws unless it is given.
         batch_size: n, the number of examples a step looks at; an anchored posterior has one of its own.
@@ -70,6 +78,9 @@ def sample(
             then holds little in memory, can be looked at with `xarray.open_datatree` while it goes, and, however it
             ends, `isotherm.resume` goes on with it. SIGTERM and SIGHUP end it in good order, with status 143 and 129.
         name: what the run is called, for its attributes.
+        devices: how many devices to use, or which of `jax.devices()`; all unless given.
+        spread: what is spread over several devices: "chains", where each device has all rows, or "rows", where each has
+            its share of them and of the work of every chain. The draws are the same up to rounding.
         progress: whether to show a bar (on a terminal only).
 
     Returns:
@@ -77,22 +88,31 @@ def sample(
         `posterior_variance` over all steps after burn-in, and attributes saying how it was made. Ctrl-C returns what
         there is so far, with the attribute `interrupted` set. With a store, it is read from there when looked at.
     """
-    run = make_run(
-        posterior,
-        sampler,
-        data,
-        init,
-        batch_size=batch_size,
-        replace=replace,
-        chains=chains,
-        seed=seed,
-        name=name,
-        probabilities=probabilities,
-    )
-    plan = make_plan(steps, passes, burn_in, thin, run.batches)
+    with processes.together():
+        run = make_run(
+            posterior,
+            sampler,
+            data,
+            init,
+            batch_size=batch_size,
+            replace=replace,
+            chains=chains,
+            seed=seed,
+            name=name,
+            probabilities=probabilities,
+            devices=devices,
+            over=spread,
+        )
+        plan = make_plan(steps, passes, burn_in, thin, run.batches)
+        processes.check_same({"steps, passes, burn_in or thin": plan, "store": store is not None})
+        check_place(store)
+        return posterior.results(run_to_end(with_step_size(run, progress), plan, store, progress))
+
+
+def check_place(store: str | os.PathLike[str] | None) -> None:
+    """The first process can make a store there."""
     if store is not None:
-        check_new(store)
-    return posterior.results(run_to_end(with_step_size(run, progress), plan, store, progress))
+        processes.agreed(lambda: check_new(store) if processes.is_first() else as_path(store))
 
 
 def with_step_size(run: Run, progress: bool) -> Run:
@@ -114,18 +134,31 @@ def run_to_end(
     judged: bool = True,
 ) -> Results:
     """The results of a run that begins, or of as much of it as there is when it is stopped."""
-    path = None if store is None else check_new(store)
-    with closing(Chains(run)) as moving:
+    check_place(store)
+    with closing(make_chains(run)) as moving, ExitStack() as opened:
         with TRACING:
-            check_starts(run.evaluation, run.starts, run.data)
-        if path is None:
+            processes.agreed(lambda: check_starts(run.evaluation, run.starts, run.data))
+        if store is None:
             recorder = Recorder(Labels(run, plan), moving.missing())
             return execute(moving, plan, 0, 0.0, recorder, progress, goal, judged)
-        with locked(path, new=True):
-            header = new_header(run, plan, constants.write(path / HIDDEN, run), goal)
-            with closing(StoreRecorder(path, run, header, moving.missing())) as stored:
-                stored.checkpoint(moving.snapshot(0, 0.0))
-                return execute(moving, plan, 0, 0.0, stored, progress, goal, judged)
+        path, header = as_path(store), new_header(run, plan, goal=goal)
+
+        def new_store() -> Recorder:
+            if not processes.is_first():
+                return Follower(Labels(run, plan), moving.missing(), 0)
+            opened.enter_context(locked(path, new=True))
+            known = dataclasses.replace(header, constants=constants.write(path / HIDDEN, run))
+            recorder = opened.enter_context(closing(StoreRecorder(path, run, known, moving.missing())))
+            recorder.checkpoint(moving.snapshot(0, 0.0))
+            return recorder
+
+        recorder = processes.agreed(new_store)
+        return finished(execute(moving, plan, 0, 0.0, recorder, progress, goal, judged), path)
+
+
+def finished(tree: Results, path: Path) -> Results:
+    """The results of a stored run, in every process that can see the store."""
+    return tree if processes.is_first() or not (path / HIDDEN).is_dir() else open_results(path)
 
 
 def resume(
@@ -136,6 +169,8 @@ def resume(
     steps: int | None = None,
     sampler: Sampler[Any] | None = None,
     init: Params | None = None,
+    devices: int | Sequence[jax.Device] | None = None,
+    spread: str = "chains",
     progress: bool = True,
 ) -> Results:
     """Go on with a stored run exactly where it stopped: its draws are those of a run that was never interrupted.
@@ -146,6 +181,7 @@ def resume(
         steps: how many steps to add to the run's own, to extend it; none unless given.
         sampler: that of the run, if it holds a function (a schedule) or is not one of isotherm's.
         init: parameters like those of the run, if they are not a nest of dicts, lists and tuples.
+        devices, spread: as in `isotherm.sample`; they need not be what they were.
         progress: whether to show a bar (on a terminal only).
 
     Returns:
@@ -155,14 +191,22 @@ def resume(
         check_sampler(sampler)
     more = 0 if steps is None else arguments.integer("steps", steps, 1)
     path = as_path(store)
-    with locked(path, new=False):
-        saved = latest(path)
-        run = rebuild_run(saved, posterior, data, sampler, init)
-        carry, tail = stored_state(saved, run)
+    with processes.together(), ExitStack() as opened:
+        processes.agreed(lambda: opened.enter_context(locked(path, new=False)) if processes.is_first() else None)
+        saved = processes.agreed(lambda: latest(path))
+        run = rebuild_run(saved, posterior, data, sampler, init, devices, spread)
+        carry, tail = processes.agreed(lambda: stored_state(saved, run))
         header = saved.header.continued(more)
-        with closing(Chains(run, carry)) as moving, closing(StoreRecorder(path, run, header, tail)) as recorder:
-            return posterior.results(continued(moving, header, recorder, progress))
+        moving = opened.enter_context(closing(make_chains(run, carry)))
+
+        def old_store() -> Recorder:
+            if not processes.is_first():
+                return Follower(Labels(run, header.plan), moving.missing(), header.draws)
+            return opened.enter_context(closing(StoreRecorder(path, run, header, tail)))
+
+        recorder = processes.agreed(old_store)
+        return posterior.results(finished(continued(moving, header, recorder, progress), path))
 
 
-def continued(moving: Chains, header: Header, recorder: StoreRecorder, progress: bool) -> Results:
+def continued(moving: Chains, header: Header, recorder: Recorder, progress: bool) -> Results:
     return execute(moving, header.plan, header.step, header.seconds, recorder, progress, header.until)

@@ -27,6 +27,7 @@ from isotherm.run.checks import check_starts
 from isotherm.run.execute import one_lapack_thread
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run, make_run
+from isotherm.run.spread import make_chains
 from isotherm.samplers import eccadl
 from isotherm.samplers.base import Sampler
 from isotherm.types import Batch, Json, Params
@@ -164,7 +165,7 @@ def piloted(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Fo
     posterior, params = run.evaluation.posterior, run.evaluation.params(jnp.asarray(run.starts[0]))
     pilot = run._replace(sampler=eccadl(), starts=np.repeat(run.starts[:1], CHAINS, axis=0))
     plan = Plan(PILOT, PILOT // 2, PILOT // 2 // DRAWS[0])
-    with line(progress) as show, closing(Chains(pilot)) as chains, one_lapack_thread():
+    with line(progress) as show, closing(make_chains(pilot)) as chains, one_lapack_thread():
         check_starts(pilot.evaluation, pilot.starts, pilot.data)
         show("a first run")
         draws = looked_at(chains, plan, 0)
@@ -218,7 +219,7 @@ class Trials:
 
     def __call__(self, step_size: float) -> Trial:
         sampler = dataclasses.replace(self.run.sampler, step_size=step_size)  # type: ignore[type-var]
-        with closing(Chains(self.run._replace(sampler=sampler), like=self.like)) as chains:
+        with closing(make_chains(self.run._replace(sampler=sampler), like=self.like)) as chains:
             if self.like is None:
                 check_starts(self.run.evaluation, self.run.starts, self.run.data)
                 self.like = chains

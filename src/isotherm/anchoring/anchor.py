@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm import arguments
+from isotherm import arguments, processes
 from isotherm.anchored import Anchored, Coordinates, Findings, whitened
 from isotherm.anchoring import noise
 from isotherm.anchoring.mode import HARDLY, MOST_STEPS, NoMode, Summit, Target, climb, moved, turned
@@ -79,19 +79,25 @@ def anchor(
         >>> np.round(anchored.coordinates.origin, 2)
         Array([1., 2., 3.], dtype=float32)
     """
-    seed = arguments.integer("seed", seed, 0, MOST_SEED)
+    with processes.together():
+        return _anchored(posterior, data, init, arguments.integer("seed", seed, 0, MOST_SEED), progress)
+
+
+def _anchored(posterior: Posterior, data: Batch, init: Params | None, seed: int, progress: bool) -> Anchored:
     plain, unravel, start, data = _checked(posterior, data, init, seed)
     if start.size > MOST_PARAMETERS:
         raise CannotAnchor(
             f"the model has {start.size:,} parameters, and anchoring needs d×d matrices, for up to {MOST_PARAMETERS:,}"
         )
     _check_second_derivatives(plain, unravel, start, data)
-    rows = len(jax.tree.leaves(data)[0])
-    with Passes(rows, progress) as passes:
+    rows = sum(processes.row_counts(data))
+    with Passes(rows, progress and processes.is_first()) as passes:
         try:
-            return _Anchoring(plain, unravel, data, rows, seed, passes).run(start)
+            found = _Anchoring(plain, unravel, data, rows, seed, passes).run(start)
         except NoMode as reason:
             raise CannotAnchor(str(reason), reason.is_fault) from None
+    # All have found the same, up to the rounding of other processors: from here on they know the same numbers.
+    return processes.firsts_of(found)
 
 
 def _checked(
@@ -99,8 +105,8 @@ def _checked(
 ) -> tuple[Posterior, Unravel, np.ndarray, Any]:
     """The plain model, the way back from flat parameters, where to start, and the data on the device."""
     posterior, data, init = opened(posterior, data, init)
-    data = checks.as_data(data)
-    population = checks.check_data(data)
+    data = processes.agreed(lambda: checks.checked_data(data))
+    population = sum(processes.row_counts(data))
     params = posterior.typical_params(seed, 1)[0] if init is None else starting_points(init, 1, seed)[0]
     checks.check_params(params)
     checks.check_model(posterior, params, data)
@@ -109,7 +115,7 @@ def _checked(
     plain, data = posterior.plain, jax.tree.map(placed, data)
     evaluation = Evaluation(plain, unravel, Batches(population, 1))
     checks.check_derivatives(evaluation, start, data)
-    checks.check_starts(evaluation, start[None], data)
+    processes.agreed(lambda: checks.check_starts(evaluation, start[None], data))
     return plain, unravel, start, data
 
 
@@ -141,7 +147,8 @@ class _Anchoring:
     ) -> None:
         self.posterior, self.unravel, self.data, self.rows, self.passes = posterior, unravel, data, rows, passes
         self.rng = np.random.default_rng(seed)
-        self.all = RowSums(posterior, unravel, data, advance=passes.add)
+        here = len(jax.tree.leaves(data)[0])
+        self.all = RowSums(posterior, unravel, data, advance=lambda some: passes.add(some * rows // here), shared=True)
 
     def run(self, start: np.ndarray) -> Anchored:
         summit = self.mode_of_some(start)
@@ -177,11 +184,11 @@ class _Anchoring:
     def mode_of(self, size: int, at: Coordinates, start: np.ndarray) -> Summit:
         """The mode of so many rows, chosen at random."""
         self.passes.say(f"mode of {size:,} rows")
-        some = self.data
+        sums = self.all
         if size < self.rows:
             chosen = np.sort(self.rng.choice(self.rows, size, replace=False, shuffle=False))
-            some = jax.tree.map(lambda column: host(column)[chosen], self.data)
-        sums = RowSums(self.posterior, self.unravel, some, advance=self.passes.add)
+            some = processes.rows_of(jax.tree.map(host, self.data), chosen)
+            sums = RowSums(self.posterior, self.unravel, some, advance=self.passes.add)
         summit = climb(Target(sums), at, NEAR)
         if summit.distance > 1:
             raise NoMode(
@@ -268,7 +275,7 @@ class _Anchoring:
     def modes(self, at: Coordinates) -> int:
         """2 if there is another mode, as far as some hundred looks at a few rows tell, which do not count as passes."""
         chosen = self.rng.integers(0, self.rows, min(self.rows, STAGES[0][0]))
-        few = jax.tree.map(lambda column: host(column)[chosen], self.data)
+        few = processes.rows_of(jax.tree.map(host, self.data), chosen)
         found = another_mode(RowSums(self.posterior, self.unravel, few), self.all, at, self.rng)
         return 1 if found is None else 2
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from isotherm import processes
 from isotherm.anchored import Anchored, Coordinates
 from isotherm.anchoring import noise
 from isotherm.anchoring.anchor import PROBES, UNKNOWN, rows_for_curvature
@@ -43,11 +44,11 @@ class Forces:
     ) -> "Forces":
         """In coordinates around `center` in which the curvature is about 1. There the log-likelihood is taken exactly
         to first order. `spread` is a rough scale of each parameter."""
-        data = checks.as_data(data)
-        rows = checks.check_data(data)
+        data = checks.checked_data(data)
+        rows = sum(processes.row_counts(data))
         checks.check_model(posterior, params, data)
         dtype, unravel = flattening(params)
-        everything = RowSums(posterior, unravel, data, advance=passes.add)
+        everything = RowSums(posterior, unravel, data, advance=passes.add, shared=True)
         at = Coordinates(center.astype(dtype), np.diag(spread).astype(dtype))
         passes.say("curvature")
         at = turned(at, _whitening(posterior, unravel, data, rows, at, rng, passes))
@@ -123,7 +124,7 @@ def _whitening(
     """Where the curvature is negative, as it may be far from the mode, its size is taken."""
     size = min(rows, rows_for_curvature(len(at.origin)))
     chosen = rng.choice(rows, size, replace=False, shuffle=False)
-    some = jax.tree.map(lambda column: host(column)[chosen], data)
+    some = processes.rows_of(jax.tree.map(host, data), chosen)
     target = Target(RowSums(posterior, unravel, some, None, rows / size, passes.add))
     return spectrum(target.local(at, target.slope(at)).curvature)[0]
 

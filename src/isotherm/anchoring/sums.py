@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from isotherm import processes
 from isotherm.anchored import Coordinates
 from isotherm.columns import host, on_disk
 from isotherm.posterior import Posterior, Unravel
@@ -29,7 +30,8 @@ READERS = 2
 class RowSums:
     """Sums over the rows of `data`, each counted `weights` times (once, if there are none), times `scale`.
 
-    `advance` is told how many rows were looked at, as it goes.
+    `advance` is told how many rows were looked at, as it goes. `shared`: where there are several processes, these are
+    the rows of this one, and sums are over those of all.
     """
 
     def __init__(
@@ -40,8 +42,9 @@ class RowSums:
         weights: np.ndarray | None = None,
         scale: float = 1.0,
         advance: Callable[[int], None] = lambda rows: None,
+        shared: bool = False,
     ) -> None:
-        self.posterior, self.unravel, self.scale, self.advance = posterior, unravel, scale, advance
+        self.posterior, self.unravel, self.scale, self.advance, self.shared = posterior, unravel, scale, advance, shared
         self.data = jax.tree.map(host, data)
         self.rows = len(jax.tree.leaves(data)[0])
         self.weights = np.broadcast_to(np.float32(1), self.rows) if weights is None else weights
@@ -53,6 +56,9 @@ class RowSums:
         for part, slope in self._chunks(_gradient, at, 1):
             value += float(part)
             gradient += np.asarray(slope, np.float64)
+        if self.shared:
+            summed = processes.total(np.array([value, *gradient]))
+            value, gradient = float(summed[0]), summed[1:]
         return self.scale * value, self.scale * gradient
 
     def hessian(self, at: Coordinates) -> np.ndarray:
@@ -61,6 +67,8 @@ class RowSums:
         total = np.zeros((d, d))
         for part in self._chunks(_hessian, at, d):
             total += np.asarray(part, np.float64)
+        if self.shared:
+            total = processes.total(total)
         return self.scale * (total + total.T) / 2
 
     def leverages(self, at: Coordinates, probes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -72,7 +80,7 @@ class RowSums:
             last = min(first + len(some_bends), self.rows)
             bends[first:last], slopes[first:last] = some_bends[: last - first], some_slopes[: last - first]
             first = last
-        return bends, slopes
+        return (processes.joined(bends), processes.joined(slopes)) if self.shared else (bends, slopes)
 
     def _chunks(self, function: Callable[..., Any], at: Coordinates, width: int, *more: np.ndarray) -> Iterator[Any]:
         """What `function` makes of each chunk, in order. The last is filled up with rows that count nothing."""

@@ -15,6 +15,7 @@ from isotherm import samplers
 from isotherm.checking import Verdict, check, check_without_data
 from isotherm.experiments import catalogue
 from isotherm.experiments.tasks import Materials
+from isotherm.processes import share
 from isotherm.reporting import report
 from isotherm.samplers import settings as sampler_settings
 from isotherm.sampling import resume, sample
@@ -38,13 +39,13 @@ def start(
     settings |= {"batch_size": task.batch_size, "store": store, "name": problem}
     built = build_sampler(sampler, step_size, friction)
     materials = task.load(data_dir)
-    return sample(materials.posterior, built, materials.data, materials.init, **settings)
+    return sample(materials.posterior, built, share(materials.data), materials.init, **settings)
 
 
 def continue_run(store: Path, steps: int | None, data_dir: Path | None) -> Any:
     """Continue a run that `start` began."""
     materials = materials_of(store, data_dir, f"continue it in Python, with isotherm.resume({str(store)!r}, …)")
-    return resume(store, materials.posterior, materials.data, steps=steps)
+    return resume(store, materials.posterior, share(materials.data), steps=steps)
 
 
 def check_run(store: Path, data_dir: Path | None) -> Verdict:

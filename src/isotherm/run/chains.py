@@ -6,6 +6,7 @@ its core's cache. Elsewhere one group holds all chains, and one program advances
 
 import os
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import NamedTuple
@@ -49,6 +50,8 @@ class Chains:
     they are, go by the program of those (`like`).
     """
 
+    _feed: Feed | None = None  # where the rows come from, if the data are on disk
+
     def __init__(self, run: Run, carry: Carry | None = None, like: "Chains | None" = None) -> None:
         on_cpu, small = jax.default_backend() == "cpu", run.batches.size * run.starts.shape[1] <= ONE_THREAD_UP_TO
         self.run, self.groups = run, chain_groups(run, run.chains if on_cpu else 1)
@@ -56,7 +59,7 @@ class Chains:
         self._pool = ThreadPoolExecutor(min(len(self.groups), cores()))
         with TRACING:
             known = None if like is None else like._feed
-            self._feed: Feed | None = Feed(run, self.groups, known) if on_disk(run.data) else None
+            self._feed = Feed(run, self.groups, known) if on_disk(run.data) else None
             if like is None:
                 lowered = self._lower(advance_on_one_thread if on_cpu and small else advance)
                 self._compiling = self._pool.submit(lowered.compile)
@@ -121,7 +124,7 @@ class Chains:
     def snapshot(self, step: int, seconds: float, *, state: bool = True) -> Snapshot:
         """Where the chains are, with or without the state of the sampler."""
         carries = self._carries if state else [carry._replace(state=None) for carry in self._carries]
-        return Snapshot(jax.tree.map(lambda *parts: np.concatenate(parts), *carries), step, seconds)
+        return Snapshot(jax.tree.map(lambda *parts: self._joined(parts), *carries), step, seconds)
 
     def missing(self, draws: int = 0) -> Draws:
         """So many draws that were not made: NaN, with the names and shapes of those that are."""
@@ -129,14 +132,18 @@ class Chains:
 
     @property
     def first_bad_steps(self) -> np.ndarray:
-        return np.concatenate([carry.first_bad_step for carry in self._carries])
+        return self._joined([carry.first_bad_step for carry in self._carries])
 
     @property
     def temperature(self) -> float | None:
         """The kinetic temperature now, of samplers that have one."""
         if not hasattr(self._carries[0].state, "kinetic_temperature"):
             return None
-        return float(np.concatenate([carry.state.kinetic_temperature for carry in self._carries]).mean())
+        return float(self._joined([carry.state.kinetic_temperature for carry in self._carries]).mean())
+
+    def _joined(self, parts: Sequence[jax.Array]) -> np.ndarray:
+        """What the groups have, for all chains."""
+        return np.concatenate(parts)
 
     def _lower(self, loop: jax.stages.Wrapped) -> jax.stages.Lowered:
         run, ids = self.run, self.groups[0]

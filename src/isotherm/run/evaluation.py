@@ -7,7 +7,8 @@ from jax.tree_util import register_dataclass
 
 from isotherm.alias import AliasTable
 from isotherm.batches import Batches, Requests
-from isotherm.posterior import Noisy, Posterior, Unravel
+from isotherm.posterior import Noisy, Part, Posterior, Unravel
+from isotherm.shards import Shards
 from isotherm.types import Array, Batch, Float, Params, RandomKey, Scalar, Vector
 
 
@@ -32,20 +33,32 @@ class Evaluation:
 
         def fresh(key: RandomKey, position: Vector, rows: int) -> Noisy:
             larger = self.batches.larger(rows, weighted=self.table is not None)
-            return self.at(position, *self.taken(key, data, larger), self.batches.size)
+            batch, weights, part = self.taken(key, data, larger)
+            return self.at(position, batch, weights, self.batches.size, part)
 
-        return replace(self.at(position, *self.taken(batch_key, data, self.batches)), _fresh=fresh), next_key
+        batch, weights, part = self.taken(batch_key, data, self.batches)
+        return replace(self.at(position, batch, weights, part=part), _fresh=fresh), next_key
 
-    def taken(self, key: RandomKey, data: Batch, batches: Batches) -> tuple[Batch, Float[Array, " n"] | None]:
-        """A batch, and how often each of its rows counts; None if all count alike."""
+    def taken(
+        self, key: RandomKey, data: Batch, batches: Batches
+    ) -> tuple[Batch, Float[Array, " n"] | None, Part | None]:
+        """A batch, and how often each of its rows counts; None if all count alike. Where the rows are spread over
+        devices, those of the batch that are here, and what part of it they are."""
         if isinstance(data, Requests):
-            return data.answer(key, batches, self.table)
+            return *data.answer(key, batches, self.table), None
+        if isinstance(data, Shards):
+            return data.taken(key, batches, self.table)
         if self.table is None:
-            return batches.take(key, data), None
-        return batches.take_weighted(key, data, self.table)
+            return batches.take(key, data), None, None
+        return *batches.take_weighted(key, data, self.table), None
 
     def at(
-        self, position: Vector, batch: Batch, weights: Float[Array, " n"] | None = None, size: int | None = None
+        self,
+        position: Vector,
+        batch: Batch,
+        weights: Float[Array, " n"] | None = None,
+        size: int | None = None,
+        part: Part | None = None,
     ) -> Noisy:
         """Force and covariance on this batch; the covariance is that of batches of `size` rows, if it is given."""
         population, replaced = self.batches.population, self.batches.replace
@@ -57,6 +70,7 @@ class Evaluation:
             unravel=self.unravel,
             size=size,
             weights=weights,
+            part=part,
         )
 
     def params(self, position: Vector) -> Params:

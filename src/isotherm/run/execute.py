@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
-from isotherm import bars
+from isotherm import bars, processes
 from isotherm.columns import DataError
 from isotherm.diagnostics.convergence import Convergence, convergence
 from isotherm.run.chains import Chains
@@ -40,15 +40,19 @@ def execute(
 ) -> Results:
     """Go on from `step`, `seconds` into the run, to the end or to where it is stopped; the recorder's results. With a
     goal, the plan is made longer until it is met. Unless it is `judged`, nobody asks what speaks against the draws."""
-    outside, bar, seen, looks = 0, Bar(plan.steps, progress, step), Seen(chains.run, plan), Looks(recorder)
+    outside, stopped, looks = 0, False, Looks(recorder)
+    bar, seen = Bar(plan.steps, progress and processes.is_first(), step), Seen(chains.run, plan)
     with interruptible(and_terminated=recorder.keeps_state) as stop, bar.progress, one_lapack_thread():
         zero, length = time.perf_counter() - seconds, FIRST_CHUNK
-        while not stop.is_set() and (chains.first_bad_steps < 0).any():
-            if goal is not None and goal.is_over(time.perf_counter() - zero) and recorder.count:
+        while (chains.first_bad_steps < 0).any():
+            stopped, elapsed, length = agreed_now(stop.is_set(), time.perf_counter() - zero, length)
+            if stopped:
+                break
+            if goal is not None and goal.is_over(elapsed) and recorder.count:
                 plan = recorder.replanned(plan._replace(steps=step))
             if step >= plan.steps:
-                longer = None if goal is None else goal.extended(plan, looks.now())
-                if longer is None or goal is None or goal.is_over(time.perf_counter() - zero):
+                longer = None if goal is None or goal.is_over(elapsed) else extended(goal, plan, looks)
+                if longer is None:
                     break
                 plan = recorder.replanned(longer)
             # The draw in progress at `step` and slots − 1 more: what the record has room for.
@@ -78,13 +82,17 @@ def execute(
         if goal is not None and not stop.is_set() and (chains.first_bad_steps < 0).any():
             found = looks.now()
         end_of_run = chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state)
-        tree = recorder.finish(end_of_run)
-        said = list(doubts(tree, goal, found)) if judged and not stop.is_set() else []
-        if said:
-            tree = recorder.annotated(tree, "\n".join(said), end_of_run)
+
+        def ending() -> tuple[Results, list[str]]:
+            tree = recorder.finish(end_of_run)
+            said = list(doubts(tree, goal, found)) if judged and not stopped and recorder.has_draws else []
+            return recorder.annotated(tree, "\n".join(said), end_of_run) if said else tree, said
+
+        tree, said = processes.agreed(ending)
     stop.obey()
-    lost = stop.is_set() and not count and not recorder.keeps_state
-    for message in [*run_warnings(chains, plan, step, lost, outside), *noise_warning(chains.run, seen)]:
+    lost = stopped and not count and not recorder.keeps_state
+    noise = [] if stopped and processes.several() else noise_warning(chains.run, seen)
+    for message in [*run_warnings(chains, plan, step, lost, outside), *noise]:
         warnings.warn(message, RuntimeWarning, stacklevel=4)  # at the user's call of sample or resume
     for message in said:
         warnings.warn(message, VerdictWarning, stacklevel=4)
@@ -107,6 +115,21 @@ class Looks:
             if self.count >= FEWEST_DRAWS:
                 self.found = convergence(draws[np.isfinite(draws).all(axis=(1, 2))])
         return self.found
+
+
+def agreed_now(stop: bool, seconds: float, length: int) -> tuple[bool, float, int]:
+    """Whether to stop, if any process is told to; the time, and the length of the next chunk, by the first's clock."""
+    if not processes.several():
+        return stop, seconds, length
+    now = processes.gathered(np.array([stop, seconds, length], np.float64))
+    return bool(now[:, 0].any()), float(now[0, 1]), int(now[0, 2])
+
+
+def extended(goal: Goal, plan: Plan, looks: Looks) -> Plan | None:
+    """A longer plan, if the draws are not enough; the first process, which has them all, decides."""
+    longer = goal.extended(plan, looks.now()) if processes.is_first() else None
+    steps = int(processes.firsts(np.array(0 if longer is None else longer.steps, np.int64)))
+    return plan._replace(steps=steps) if steps else None
 
 
 class Bar:

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from isotherm.processes import rows_of
 from isotherm.run.checks import variable_names
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run
@@ -67,7 +68,7 @@ def noise_warning(run: Run, seen: Seen) -> Iterator[str]:
 def covariances(run: Run, positions: np.ndarray) -> np.ndarray:
     """S at each position, on the same rows."""
     rows = np.random.default_rng(0).permutation(run.batches.population)[: max(ROWS, 5 * positions.shape[1])]
-    batch = jax.tree.map(lambda column: column[rows], run.data)
+    batch = rows_of(run.data, rows)
 
     def one(position: Vector) -> jax.Array:
         return run.evaluation.at(position, batch, size=run.batches.size).covariance.dense()

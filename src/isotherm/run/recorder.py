@@ -16,6 +16,7 @@ class Recorder:
     """
 
     keeps_state = False  # whether its snapshots need the samplers' state, so that another process can go on
+    has_draws = True  # whether its results have the draws in them
 
     def __init__(self, labels: Labels, draws: Draws) -> None:
         import arviz_base  # noqa: F401  # needed in the end, and now there is time: the loop is being compiled
@@ -65,3 +66,22 @@ class Recorder:
         """The results, with what was warned of among their attributes."""
         tree.attrs["warnings"] = warnings
         return tree
+
+
+class Follower(Recorder):
+    """Of a process that keeps no draws, since the first one of several stores them. `draws` are none, `count` how many
+    there are to begin with."""
+
+    keeps_state = True
+    has_draws = False
+
+    def __init__(self, labels: Labels, draws: Draws, count: int) -> None:
+        super().__init__(labels, draws)
+        self.kept_elsewhere = count
+
+    @property
+    def count(self) -> int:
+        return self.kept_elsewhere
+
+    def add(self, draws: Draws, first_bad_step: np.ndarray) -> None:
+        self.kept_elsewhere += len(draws["position"])

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from isotherm import processes
+
 
 class Stop:
     """Whether a signal asked to stop, which one, and who would have handled it without us."""
@@ -43,10 +45,13 @@ def interruptible(and_terminated: bool = False) -> Iterator[Stop]:
     stop = Stop()
     if threading.current_thread() is threading.main_thread():  # others have no handlers to set
         ending = (signal.SIGTERM, signal.SIGHUP) if and_terminated else ()
-        for number in (signal.SIGINT, *(n for n in ending if signal.getsignal(n) not in (signal.SIG_IGN, None))):
+        # One that Python does not know of (None) is not touched, unless it is JAX's, which has one for SIGTERM where
+        # there are several processes, and does not stop.
+        others = (signal.SIG_IGN,) if processes.several() else (signal.SIG_IGN, None)
+        for number in (signal.SIGINT, *(n for n in ending if signal.getsignal(n) not in others)):
             stop.handlers_before[number] = signal.signal(number, stop.handle)
     try:
         yield stop
     finally:
         for signum, before in stop.handlers_before.items():
-            signal.signal(signum, before)
+            signal.signal(signum, signal.SIG_DFL if before is None else before)

@@ -1,6 +1,7 @@
 """What a run was made with, as JSON, and in what something else differs from it."""
 
 import hashlib
+import math
 from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from isotherm import processes
 from isotherm.columns import Column, streamed
 from isotherm.run.checks import named, variable_names
 from isotherm.run.evaluation import Evaluation
@@ -21,6 +23,9 @@ from isotherm.version import __version__
 # over the data, summed in blocks. Another compiler's rounding moves a sum by about 1e-6 of its terms in float32.
 SCALES = (0.1, 1.0, 3.0, 10.0)
 PROBE_ROWS, PROBE_BLOCKS = 1024, 32
+BY_ROWS = "rows:"  # what a digest of data begins with that does not depend on which process has which row
+DIGEST_ROWS = 2**14  # looked at together
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 TOLERANCE = 3e-5  # relative, and no less than 4 units of rounding of the parameters' dtype
 
 
@@ -35,14 +40,19 @@ def numerics() -> dict[str, str]:
     return {name: str(getattr(jax.config, name)) for name in names}
 
 
-def fingerprint(data: Batch) -> list[Json]:
-    """Name, shape, dtype and SHA-256 of each array of the data, as the device sees it."""
+def fingerprint(data: Batch, by_rows: bool = False) -> list[Json]:
+    """Name, shape, dtype and SHA-256 of each array of the data, as the device sees it. Where there are several
+    processes, or if it is asked for, a sum over rows (`row_digest`) in place of SHA-256, which no process can compute
+    of the rows of all."""
+    counts = processes.row_counts(data)
+    by_rows = by_rows or processes.several()
+    first = sum(counts[: jax.process_index()])
     return [
         {
             "name": name,
-            "shape": list(array.shape),
+            "shape": [sum(counts), *array.shape[1:]],
             "dtype": array.dtype.name,
-            "sha256": digest(array),
+            "sha256": BY_ROWS + row_digest(array, first) if by_rows else digest(array),
         }
         for name, array in named("data", data)
     ]
@@ -60,9 +70,31 @@ def digest(array: np.ndarray | Column) -> str:
     return found.hexdigest()
 
 
+def row_digest(array: np.ndarray | Column, first: int) -> str:
+    """A number that depends on what is in each row and on the row's number, `first` being that of the first here, but
+    not on which process has it: a sum over all rows, modulo 2⁶⁴, of a hash of each; twice, with other multipliers."""
+    words = -(-array.dtype.itemsize * math.prod(array.shape[1:]) // 8)
+    multipliers = np.random.default_rng(64).integers(0, 2**64, (2, max(1, words)), np.uint64)
+    sums = np.zeros(2, np.uint64)
+    for begin in range(0, len(array), DIGEST_ROWS):
+        some = np.ascontiguousarray(array[begin : begin + DIGEST_ROWS])
+        content = some.reshape(len(some), -1).view(np.uint8)
+        padded = np.zeros((len(some), 8 * words), np.uint8)
+        padded[:, : content.shape[1]] = content
+        number = np.arange(first + begin, first + begin + len(some), dtype=np.uint64) + np.uint64(1)
+        for which, multiplier in enumerate(multipliers):
+            mixed = (padded.view(np.uint64) * multiplier).sum(axis=1, dtype=np.uint64) + number * GOLDEN
+            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64, Steele et al. 2014
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            sums[which] += (mixed ^ (mixed >> np.uint64(31))).sum(dtype=np.uint64)
+    return processes.total(sums).tobytes().hex()
+
+
 def data_differences(stored: list[Json], data: Batch) -> Iterator[str]:
     """In what `data` differs from the stored fingerprint."""
-    then, now = ({entry["name"]: entry for entry in entries} for entries in (stored, fingerprint(data)))
+    by_rows = any(entry["sha256"].startswith(BY_ROWS) for entry in stored)
+    now_entries = fingerprint(data, by_rows)
+    then, now = ({entry["name"]: entry for entry in entries} for entries in (stored, now_entries))
     for name in sorted(then.keys() ^ now.keys()):
         yield f"{name} is {'missing' if name in then else 'new'}"
     for name in sorted(then.keys() & now.keys()):
@@ -71,6 +103,8 @@ def data_differences(stored: list[Json], data: Batch) -> Iterator[str]:
             yield f"{name} has shape {tuple(after['shape'])}, was {tuple(before['shape'])}"
         elif before["dtype"] != after["dtype"]:
             yield f"{name} has dtype {after['dtype']}, was {before['dtype']}"
+        elif not by_rows and processes.several():
+            continue  # the SHA-256 of one process cannot be compared: that the model says the same of them must do
         elif before["sha256"] != after["sha256"]:
             yield f"{name} has other contents: {after['sha256'][:12]}, was {before['sha256'][:12]}"
 
@@ -82,7 +116,7 @@ def probe(run: Run) -> Json:
     scaled = [scale * np.stack([z, abs(z), -abs(z)]) for scale, z in zip(SCALES, normal, strict=True)]
     positions = np.concatenate(scaled).astype(run.starts.dtype)
     rows = np.linspace(0, run.batches.population - 1, PROBE_ROWS).round().astype(np.int32)
-    some = jax.tree.map(lambda column: column[rows], run.data)
+    some = processes.rows_of(run.data, rows)
     likelihoods, priors = (np.asarray(values, np.float64) for values in _densities(run.evaluation, positions, some))
     return {
         "log_likelihood": likelihoods.reshape(len(positions), PROBE_BLOCKS, -1).sum(axis=2).tolist(),

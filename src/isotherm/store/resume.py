@@ -2,7 +2,7 @@
 
 import errno
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from isotherm.run.loop import Carry
 from isotherm.run.problem import Run, flattening, make_run
 from isotherm.samplers import settings
 from isotherm.samplers.base import Sampler
+from isotherm.shards import CHAINS
 from isotherm.store import constants, identity
 from isotherm.store.disk import StoreError
 from isotherm.store.folder import SAMPLER, Checkpoint
@@ -25,7 +26,13 @@ Tree = TypeVar("Tree")
 
 
 def rebuild_run(
-    saved: Checkpoint, posterior: Posterior, data: Batch | None, sampler: Sampler[Any] | None, init: Params | None
+    saved: Checkpoint,
+    posterior: Posterior,
+    data: Batch | None,
+    sampler: Sampler[Any] | None,
+    init: Params | None,
+    devices: int | Sequence[jax.Device] | None = None,
+    over: str = CHAINS,
 ) -> Run:
     """The run of a checkpoint; `sampler` and `init` where they could not be stored."""
     header, where, arrays = saved.header, saved.store, saved.part(SAMPLER)
@@ -57,6 +64,8 @@ def rebuild_run(
         name=header.name,
         notes=header.notes,
         table=table,
+        devices=devices,
+        over=over,
     )
     refuse(where, "different data", identity.data_differences(header.data, run.data))
     refuse(where, "different parameters", changes(in_words(header.layout), in_words(identity.layout(run))))

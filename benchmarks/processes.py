@@ -1,0 +1,210 @@
+"""What several processes cost and gain: sums between them, steps whose rows they share, and the same draws as one.
+
+    python benchmarks/processes.py [--processes 1,2,4] [--data DIR] [--only sums,steps,draws]
+
+For each number of processes on this machine (gloo, loopback): the time of a sum of so many numbers over all processes
+inside a compiled loop; the time of a step of isotherm.sgnht (one sum a step, of 4 chains) on logistic regression with
+100 parameters and batches of 500 to 50,000 rows; and draws of MNIST 7/9 and flights (with --data) beside those of one
+process. From the first it takes the two constants of a model of the step time,
+
+    t(P) = a + n b r(P) + latency 2(P − 1) + bytes 2(P − 1)/P / bandwidth,
+
+where a and b come from one process and r(P) is the share of a batch for which a process has room; it prints the model
+beside what was measured, and for up to 1,000 hosts. gloo sums around a ring: each number makes 2(P − 1) hops.
+"""
+
+import argparse
+import importlib.util
+import json
+import socket
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec as P
+
+import isotherm
+from isotherm import processes
+from isotherm.run.plan import Plan
+from isotherm.run.problem import make_run
+from isotherm.run.spread import make_chains
+from isotherm.shards import Shards
+
+LENGTHS = (1, 400, 10_000, 1_000_000)  # numbers summed
+SIZES = (500, 5_000, 50_000)  # batches
+D, N, CHAINS = 100, 400_000, 4
+HOSTS = (1, 2, 4, 10, 100, 1000)
+SECONDS = 3.0  # of a measurement, about
+
+
+def timed(work: Any, rounds: int = 10) -> float:
+    """Seconds of one round of `work(rounds)`, which is compiled already: the least of many measurements, since others
+    may be busy on the machine."""
+    work(rounds)
+    best, began = np.inf, time.perf_counter()
+    while True:
+        begin = time.perf_counter()
+        work(rounds)
+        best = min(best, (time.perf_counter() - begin) / rounds)
+        if processes.firsts(np.array(time.perf_counter() - began)) > SECONDS:
+            return float(processes.gathered(np.array(best)).max())
+
+
+def sums() -> dict[str, float]:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("rows",))
+    found = {}
+    for length in LENGTHS:
+
+        def loop(x: jax.Array, rounds: jax.Array) -> jax.Array:
+            return jax.lax.fori_loop(0, rounds, lambda _, x: jax.lax.psum(x, "rows") / jax.process_count(), x)
+
+        mapped = jax.jit(jax.shard_map(loop, mesh=mesh, in_specs=(P(), P()), out_specs=P(), check_vma=False))
+        x = np.ones(length, np.float32)
+        found[str(length)] = timed(lambda rounds, f=mapped, x=x: jax.block_until_ready(f(x, rounds)))
+    return found
+
+
+def steps() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((N, D), np.float32) / 10
+    y = rng.integers(0, 2, N).astype(np.float32)
+    data, found = processes.share({"x": x, "y": y}), {}
+    posterior = isotherm.Posterior(
+        lambda theta, row: jax.nn.log_sigmoid((2 * row["y"] - 1) * (row["x"] @ theta)),
+        lambda theta: -0.5 * jnp.sum(theta**2),
+    )
+    settings: Any = {"replace": True, "chains": CHAINS, "seed": 0, "name": None}
+    for size in SIZES:
+        run = make_run(posterior, isotherm.sgnht(1e-3), data, jnp.zeros(D), batch_size=size, **settings)
+        share = run.shards.room(size) / size if isinstance(run.shards, Shards) and processes.several() else 1.0
+        with closing(make_chains(run)) as chains:
+            at = 0
+
+            def go(rounds: int, chains: Any = chains) -> None:
+                nonlocal at
+                chains.advance(Plan(2**30, 2**29, 1), at, at + rounds)
+                at += rounds
+
+            found[str(size)] = {"seconds": timed(go), "share": share}
+    return found
+
+
+def draws(data_dir: Path) -> dict[str, list[float]]:
+    """Of the first parameters, after a few hundred steps, so that they can be compared one by one."""
+    from isotherm.experiments.stored_runs import PROBLEMS
+
+    spec = importlib.util.spec_from_file_location("flights", Path(__file__).parents[1] / "examples" / "flights.py")
+    assert spec is not None
+    assert spec.loader is not None
+    flights = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(flights)
+    mnist, loaded = PROBLEMS["mnist-7-9"].load(data_dir), isotherm.datasets.flights.load(data_dir)
+    airports = {"origin": loaded.origins, "destination": loaded.destinations}
+    sizes = {"hour": 24, "weekday": 7} | {name: len(codes) for name, codes in airports.items()}
+    init = {"intercept": jnp.zeros(()), "log_distance": jnp.zeros(())}
+    init |= {name: jnp.zeros(size) for name, size in sizes.items()}
+    delays = isotherm.Posterior(flights.log_likelihood, flights.log_prior)
+    cases = {
+        "MNIST 7/9": (mnist.posterior, isotherm.mccadl(1e-3, 10.0), mnist.data, mnist.init, 500),
+        "flights": (delays, isotherm.mccadl(1e-4, 10.0), loaded.data, init, 2000),
+    }
+    found = {}
+    for name, (posterior, sampler, data, start, size) in cases.items():
+        settings: Any = {"batch_size": size, "steps": 300, "thin": 20, "chains": 2, "progress": False}
+        tree = isotherm.sample(posterior, sampler, processes.share(data), start, **settings)
+        arrays = [np.ravel(array.values) for array in tree["posterior"].data_vars.values()]
+        found[name] = np.concatenate(arrays).astype(float).tolist()
+    return found
+
+
+def worker(process: int, count: int, port: int, only: str, data_dir: str) -> None:
+    import warnings
+
+    warnings.simplefilter("ignore")
+    if count > 1:
+        processes.join(f"127.0.0.1:{port}", count, process)
+    found: dict[str, Any] = {}
+    if "sums" in only:
+        found["sums"] = sums()
+    if "steps" in only:
+        found["steps"] = steps()
+    if "draws" in only and data_dir:
+        found["draws"] = draws(Path(data_dir))
+    if process == 0:
+        print("RESULT" + json.dumps(found), flush=True)
+
+
+def measured(count: int, only: str, data_dir: str) -> dict[str, Any]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, __file__, "--only", only, "--data", data_dir, "--worker"]
+    running = [
+        subprocess.Popen([*command, f"{process},{count},{port}"], stdout=subprocess.PIPE, text=True)
+        for process in range(count)
+    ]
+    said = [each.communicate()[0] for each in running]
+    if any(each.returncode for each in running):
+        raise SystemExit(f"a process of {count} failed")
+    return json.loads(said[0].split("RESULT")[1])
+
+
+def print_model(found: dict[int, Any]) -> None:
+    """The constants from two processes, and the model beside what was measured."""
+    two, lengths = found[2]["sums"], sorted(LENGTHS)
+    latency = two[str(lengths[1])] / 2
+    bandwidth = 4 * lengths[-1] / (two[str(lengths[-1])] - two[str(lengths[1])])
+    one = {size: found[1]["steps"][str(size)]["seconds"] for size in SIZES}
+    b = (one[SIZES[-1]] - one[SIZES[0]]) / (SIZES[-1] - SIZES[0])
+    a = max(one[SIZES[0]] - SIZES[0] * b, 0)
+    print(f"latency {latency * 1e6:.0f} µs a hop, bandwidth {bandwidth / 1e9:.2f} GB/s", end="; ")
+    print(f"a = {a * 1e6:.0f} µs, b = {b * 1e9:.0f} ns a row of {CHAINS} chains")
+    bytes_ = 4 * CHAINS * D
+
+    def model(size: int, hosts: int) -> float:
+        room = Shards((), jnp.zeros((1, 2), jnp.int32), 1 / hosts).room(size) / size
+        return a + size * b * room + 2 * (hosts - 1) * (latency + bytes_ / hosts / bandwidth)
+
+    print("a step, in microseconds:\n  n       " + "".join(f"{hosts:>24}" for hosts in HOSTS))
+    for size in SIZES:
+        cells = []
+        for hosts in HOSTS:
+            seen = f" (measured {found[hosts]['steps'][str(size)]['seconds'] * 1e6:,.0f})" if hosts in found else ""
+            cells.append(f"{model(size, hosts) * 1e6:,.0f}{seen}")
+        print(f"  {size:<8}" + "".join(f"{cell:>24}" for cell in cells))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--processes", default="1,2,4")
+    parser.add_argument("--data", default="")
+    parser.add_argument("--only", default="sums,steps,draws")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        process, count, port = map(int, arguments.worker.split(","))
+        return worker(process, count, port, arguments.only, arguments.data)
+    found = {
+        int(count): measured(int(count), arguments.only, arguments.data) for count in arguments.processes.split(",")
+    }
+    for count, each in found.items():
+        for length, seconds in each.get("sums", {}).items():
+            print(f"{count} processes: a sum of {int(length):>9,} numbers {seconds * 1e6:>9,.1f} µs")
+        for name, values in each.get("draws", {}).items():
+            reference = np.array(found[1]["draws"][name])
+            difference = float(np.max(abs(np.array(values) - reference)))
+            print(f"{count} processes: {name}, {len(values):,} numbers, largest difference {difference:.1e}", end=" ")
+            print(f"(standard deviation {reference.std():.2g})")
+    if all("sums" in found.get(count, {}) and "steps" in found[count] for count in (1, 2)):
+        print_model(found)
+    return None
+
+
+if __name__ == "__main__":
+    main()
