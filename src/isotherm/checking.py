@@ -12,10 +12,11 @@ from isotherm.anchoring.anchor import MOST_PARAMETERS
 from isotherm.anchoring.forces import forces_at
 from isotherm.anchoring.progress import Passes
 from isotherm.diagnostics.stein import BLOCKS, SteinMoments, stein_moments
-from isotherm.posterior import Posterior
-from isotherm.run.checks import named_entries, nested_params
+from isotherm.posterior import Posterior, opened
+from isotherm.run.checks import as_data, check_data, named_entries, nested_params
 from isotherm.run.doubts import FEWEST_DRAWS, RARE, STRICT, Line, converged, entry, number_of_entries, statistics
 from isotherm.run.goal import watched
+from isotherm.run.labels import as_sampled
 from isotherm.run.problem import is_function, starting_points
 from isotherm.types import Batch, Params, Results
 
@@ -62,7 +63,7 @@ class Verdict:
 def check(
     tree: Results,
     posterior: Posterior,
-    data: Batch,
+    data: Batch | None = None,
     *,
     init: Params | None = None,
     seed: int = 0,
@@ -87,6 +88,10 @@ def check(
         A `Verdict`: `bool(verdict)`, `print(verdict)`, `verdict.table`.
     """
     seed = arguments.integer("seed", seed, 0)
+    _, data, _ = opened(posterior, data)
+    data = as_data(data)
+    check_data(data)
+    tree = as_sampled(tree)
     names, draws, params = _draws(tree, init)
     with Passes(len(jax.tree.leaves(data)[0]), progress) as passes:
         chosen = watched(draws.shape[2])
@@ -124,7 +129,7 @@ def watched_draws(tree: Results) -> tuple[list[str], np.ndarray]:
 
 
 def _own_numbers(tree: Results, draws: np.ndarray, names: list[str]) -> list[Line]:
-    return [*_diverged(tree), *converged(draws, names, STRICT), *statistics(tree, STRICT)]
+    return [*diverged(tree), *converged(draws, names, STRICT), *statistics(tree, STRICT)]
 
 
 def _draws(tree: Results, init: Params | None) -> tuple[list[str], np.ndarray, Params]:
@@ -144,7 +149,7 @@ def _draws(tree: Results, init: Params | None) -> tuple[list[str], np.ndarray, P
     return names, np.concatenate(flat, axis=2), init
 
 
-def _diverged(tree: Results) -> list[Line]:
+def diverged(tree: Results) -> list[Line]:
     stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else {}
     if "first_bad_step" not in stats:
         return []

@@ -10,7 +10,7 @@ from isotherm import arguments
 from isotherm.anchored import Anchored
 from isotherm.anchoring.anchor import CannotAnchor, anchor
 from isotherm.batches import placed
-from isotherm.posterior import Posterior
+from isotherm.posterior import Posterior, opened
 from isotherm.run import checks
 from isotherm.run.goal import Goal
 from isotherm.run.plan import Plan
@@ -28,6 +28,7 @@ PILOT = 300  # steps that show whether the noise is what it was measured to be
 LARGE_SHARE = 0.25  # of the rows in a batch: then anchoring saves nothing
 MOST_BENT = 0.6  # of the force that is not a Gaussian's, at typical draws
 TOO_HOT = 2.0  # by how much ξ may be above A, beside 5 of its standard deviations
+FEWEST = 8  # draws that are kept, however few steps there may be
 SMALL = 5_000  # rows, of which all can be used at every step
 PLAIN_BATCH = (32, 1000)  # rows, at least and at most, of a sixteenth of the data
 PLAIN_PASSES = (20, 50, 300)  # burn-in, the first look, and the end
@@ -36,11 +37,13 @@ EXACT_STEPS = (1_000, 4_000, 100_000)  # the same with all rows at every step
 
 def fit(
     posterior: Posterior,
-    data: Batch,
+    data: Batch | None = None,
     init: Params | None = None,
     *,
     ess: int = 400,
     seconds: float | None = None,
+    steps: int | None = None,
+    anchored: bool = True,
     chains: int = 4,
     seed: int = 0,
     store: str | os.PathLike[str] | None = None,
@@ -52,12 +55,15 @@ def fit(
     or plain, until every parameter has `ess` effective draws and R-hat is at most 1.01.
 
     Args:
-        posterior: the model.
-        data: a pytree of arrays with one leading length N.
+        posterior: the model, or what `isotherm.from_numpyro` made of it, which has data and a start of its own.
+        data: a pytree of arrays with one leading length N, or a table of pandas, polars or Arrow.
         init: the parameters to start from, such as zeros of their shapes. An anchored posterior needs none.
         ess: how many effective draws every parameter must have, in the bulk and in the tails.
         seconds: when to stop sampling at the latest; without it, after 200,000 steps, or 300 passes over the data where
             anchoring does not pay.
+        steps: after how many steps to stop at the latest; unlike `seconds`, it gives the same draws everywhere.
+        anchored: whether to try anchoring. False saves the attempt for a model that is known to have many modes, such
+            as a network, and is not warned of.
         chains: how many independent chains.
         seed: same seed, same draws.
         store: a folder to be made, such as "run.zarr", with which `isotherm.resume` goes on however the run ends.
@@ -67,29 +73,36 @@ def fit(
         What `isotherm.sample` returns. Its attributes `fit_method`, `fit_reason` and, where it is anchored,
         `anchor_order`, `anchor_noise` and so on say what was chosen, and why.
     """
+    bound = None if steps is None else arguments.integer("steps", steps, 8)
     goal = Goal(
         arguments.positive("ess", ess),
-        MOST_ANCHORED,
+        MOST_ANCHORED if bound is None else bound,
         None if seconds is None else arguments.positive("seconds", seconds),
     )
     if store is not None:
         check_new(store)
-    data = checks.as_arrays("data", data)
+    model, data, init = opened(posterior, data, init)
+    data = checks.as_data(data)
     checks.check_data(data)
     data = jax.tree.map(placed, data)  # once for all that follows
     settings: Json = {"chains": chains, "seed": seed, "name": None, "replace": True}
-    anchored, why_not = anchored_or_why_not(posterior, data, init, settings, progress)
-    if anchored is not None and not why_not:
-        run = make_run(anchored, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(anchored))
+    found: Anchored | None = None
+    if anchored:
+        found, why_not = anchored_or_why_not(model, data, init, settings, progress)
+    else:
+        why_not = "anchored=False"
+    if found is not None and not why_not:
+        run = make_run(found, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(found))
         draws = max(FIRST_DRAWS, int(STEPS_A_DRAW * goal.ess / run.chains))
         plan = Plan(BURN_IN + draws, BURN_IN, 1)
     else:
-        warnings.warn(why_not, RuntimeWarning, stacklevel=2)
-        if anchored is not None and (init is None or anchored.findings.modes == 1):
-            init = anchored.mode
-        run, plan, most = plain_run(posterior, data, init, settings, why_not)
-        goal = goal._replace(most_steps=most)
-    return run_to_end(run, plan, store, progress, goal)
+        if anchored:
+            warnings.warn(why_not, RuntimeWarning, stacklevel=2)
+        if found is not None and (init is None or found.findings.modes == 1):
+            init = found.mode
+        run, plan, most = plain_run(model, data, init, settings, why_not)
+        goal = goal._replace(most_steps=most if bound is None else bound)
+    return posterior.results(run_to_end(run, shortened(plan, bound), store, progress, goal))
 
 
 def anchored_or_why_not(
@@ -177,6 +190,14 @@ def plain_run(
         burn_in, first, most = (round(passes * rows / size) for passes in PLAIN_PASSES)
         thin = max(1, rows // (8 * size))
     return run, Plan(first, burn_in, thin), most
+
+
+def shortened(plan: Plan, steps: int | None) -> Plan:
+    """No more than so many steps, of which at most a quarter are burn-in and eight draws or more are kept."""
+    if steps is None or steps >= plan.steps:
+        return plan
+    burn_in = min(plan.burn_in, steps // 4)
+    return Plan(steps, burn_in, max(1, min(plan.thin, (steps - burn_in) // FEWEST)))
 
 
 def first_bad_steps(tree: Results) -> np.ndarray:

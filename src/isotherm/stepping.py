@@ -9,13 +9,13 @@ measured on the second half.
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm import arguments
+from isotherm import arguments, bars
 from isotherm.anchored import Anchored
 from isotherm.anchoring.anchor import MOST_PARAMETERS, CannotAnchor, anchor
 from isotherm.anchoring.forces import Forces, spread_of
@@ -89,7 +89,7 @@ class Found(NamedTuple):
 def largest_step(
     posterior: Posterior,
     sampler: Sampler[Any],
-    data: Batch,
+    data: Batch | None = None,
     init: Params | None = None,
     batch_size: int | None = None,
     *,
@@ -329,17 +329,9 @@ def no_step(trials: list[Trial], bound: float) -> str:
 @contextmanager
 def line(show: bool) -> Iterator[Callable[[str], object]]:
     """A line that says what is being tried; silent unless `show` and standard error is a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
-    bar: AbstractContextManager[Any] = Progress(
-        SpinnerColumn(),
-        TextColumn("looking for the largest step: {task.description}"),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not (show and (console.is_terminal or console.is_jupyter)),
-    )
-    with bar as progress:
+    words = TextColumn("looking for the largest step: {task.description}")
+    with bars.progress(show, SpinnerColumn(), words, TimeElapsedColumn()) as progress:
         task = progress.add_task("", total=None)
         yield lambda words: progress.update(task, description=words)

@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
+from isotherm import bars
+from isotherm.columns import DataError
 from isotherm.diagnostics.convergence import Convergence, convergence
 from isotherm.run.chains import Chains
 from isotherm.run.doubts import FEWEST_DRAWS, VerdictWarning, doubts
@@ -51,7 +53,11 @@ def execute(
                 plan = recorder.replanned(longer)
             # The draw in progress at `step` and slots − 1 more: what the record has room for.
             room = plan.burn_in + (plan.completed(step) + chains.slots) * plan.thin
-            end, began = min(step + length, plan.steps, room), time.perf_counter()
+            try:
+                end, began = min(step + length, plan.steps, room, chains.reach(plan, step)), time.perf_counter()
+            except DataError as fault:
+                kept = recorder.rescued(chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state))
+                raise DataError(fault.errno, f"{fault.strerror or fault}{kept}") from fault
             draws = chains.advance(plan, step, end)
             first_bad = chains.first_bad_steps
             reached = end if (first_bad < 0).any() else int(first_bad.max())
@@ -107,19 +113,16 @@ class Bar:
     """Steps a second, kinetic temperature, time left; silent unless `show` and standard error is a terminal."""
 
     def __init__(self, total: int, show: bool, done: int = 0) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-        console = Console(stderr=True)
-        self.progress = Progress(
+        self.progress = bars.progress(
+            show,
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[speed]} steps/s"),
             TextColumn("temperature {task.fields[temperature]}"),
             TimeRemainingColumn(),
-            console=console,
-            disable=not (show and (console.is_terminal or console.is_jupyter)),
         )
         self.task = self.progress.add_task("compiling", total=total, completed=done, speed="–", temperature="–")
 
