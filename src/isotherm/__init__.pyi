@@ -1,6 +1,8 @@
-from . import datasets, diagnostics, models, samplers
+from . import bridges, datasets, diagnostics, models, samplers
 from .anchoring import anchor
+from .bridges.numpyro import from_numpyro
 from .checking import Verdict, check
+from .columns import DataError
 from .estimators import (
     BayesianLinearRegression,
     BayesianLogisticRegression,
@@ -26,6 +28,7 @@ __all__ = [
     "BayesianMLPClassifier",
     "BayesianMLPRegressor",
     "BayesianPoissonRegression",
+    "DataError",
     "DiscriminativeRBMClassifier",
     "Posterior",
     "Sampler",
@@ -34,12 +37,14 @@ __all__ = [
     "VerdictWarning",
     "__version__",
     "anchor",
+    "bridges",
     "ccadl",
     "check",
     "datasets",
     "diagnostics",
     "eccadl",
     "fit",
+    "from_numpyro",
     "largest_step",
     "mccadl",
     "models",

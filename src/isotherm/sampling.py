@@ -30,7 +30,7 @@ from isotherm.types import Batch, Params, Results
 def sample(
     posterior: Posterior,
     sampler: Sampler[Any],
-    data: Batch,
+    data: Batch | None = None,
     init: Params | None = None,
     *,
     batch_size: int | None = None,
@@ -49,10 +49,10 @@ def sample(
     """Draw from `posterior` given `data` with `sampler`.
 
     Args:
-        posterior: the model, or what `isotherm.anchor` made of it.
+        posterior: the model, or what `isotherm.anchor` or `isotherm.from_numpyro` made of it.
         sampler: `isotherm.mccadl(...)` or another. At step_size="auto" a step size is looked for first, unless the
             sampler chooses by itself (`isotherm.eccadl`); the attributes say what was found.
-        data: a pytree of arrays with one leading length N.
+        data: a pytree of arrays with one leading length N, or a table of pandas, polars or Arrow.
         init: the parameters to start from, or a function of a random key that draws them, one start a chain. Chains on
             an anchored posterior start at typical draws unless it is given.
         batch_size: n, the number of examples a step looks at; an anchored posterior has one of its own.
@@ -64,7 +64,8 @@ def sample(
         seed: same seed, same draws.
         replace: whether a batch may hold an example twice. `batch_size=N, replace=False` is the exact gradient.
         probabilities: a positive number for each row, if rows are not to be drawn with equal probabilities: row i then
-            counts 1/(Np_i) times, so that the posterior stays the same.
+            counts 1/(Np_i) times, so that the posterior stays the same. With `isotherm.mccadl`, take
+            covariance_batch="own" then.
         store: a folder to be made, such as "run.zarr", where draws and state are written as the run goes. The run
             then holds little in memory, can be looked at with `xarray.open_datatree` while it goes, and, however it
             ends, `isotherm.resume` goes on with it. SIGTERM and SIGHUP end it in good order, with status 143 and 129.
@@ -91,7 +92,7 @@ def sample(
     plan = make_plan(steps, passes, burn_in, thin, run.batches)
     if store is not None:
         check_new(store)
-    return run_to_end(with_step_size(run, progress), plan, store, progress)
+    return posterior.results(run_to_end(with_step_size(run, progress), plan, store, progress))
 
 
 def with_step_size(run: Run, progress: bool) -> Run:
@@ -105,7 +106,12 @@ def with_step_size(run: Run, progress: bool) -> Run:
 
 
 def run_to_end(
-    run: Run, plan: Plan, store: str | os.PathLike[str] | None, progress: bool, goal: Goal | None = None
+    run: Run,
+    plan: Plan,
+    store: str | os.PathLike[str] | None,
+    progress: bool,
+    goal: Goal | None = None,
+    judged: bool = True,
 ) -> Results:
     """The results of a run that begins, or of as much of it as there is when it is stopped."""
     path = None if store is None else check_new(store)
@@ -113,18 +119,19 @@ def run_to_end(
         with TRACING:
             check_starts(run.evaluation, run.starts, run.data)
         if path is None:
-            return execute(moving, plan, 0, 0.0, Recorder(Labels(run, plan), moving.missing()), progress, goal)
+            recorder = Recorder(Labels(run, plan), moving.missing())
+            return execute(moving, plan, 0, 0.0, recorder, progress, goal, judged)
         with locked(path, new=True):
             header = new_header(run, plan, constants.write(path / HIDDEN, run), goal)
-            with closing(StoreRecorder(path, run, header, moving.missing())) as recorder:
-                recorder.checkpoint(moving.snapshot(0, 0.0))
-                return execute(moving, plan, 0, 0.0, recorder, progress, goal)
+            with closing(StoreRecorder(path, run, header, moving.missing())) as stored:
+                stored.checkpoint(moving.snapshot(0, 0.0))
+                return execute(moving, plan, 0, 0.0, stored, progress, goal, judged)
 
 
 def resume(
     store: str | os.PathLike[str],
     posterior: Posterior,
-    data: Batch,
+    data: Batch | None = None,
     *,
     steps: int | None = None,
     sampler: Sampler[Any] | None = None,
@@ -154,7 +161,7 @@ def resume(
         carry, tail = stored_state(saved, run)
         header = saved.header.continued(more)
         with closing(Chains(run, carry)) as moving, closing(StoreRecorder(path, run, header, tail)) as recorder:
-            return continued(moving, header, recorder, progress)
+            return posterior.results(continued(moving, header, recorder, progress))
 
 
 def continued(moving: Chains, header: Header, recorder: StoreRecorder, progress: bool) -> Results:

@@ -15,7 +15,8 @@ from isotherm.anchoring.modes import another_mode
 from isotherm.anchoring.progress import Passes
 from isotherm.anchoring.sums import RowSums
 from isotherm.batches import Batches, placed
-from isotherm.posterior import Posterior, Unravel
+from isotherm.columns import host, shapes
+from isotherm.posterior import Posterior, Unravel, opened
 from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
 from isotherm.run.problem import MOST_SEED, flattening, starting_points
@@ -50,7 +51,7 @@ class CannotAnchor(ValueError):
 
 
 def anchor(
-    posterior: Posterior, data: Batch, init: Params | None = None, *, seed: int = 0, progress: bool = True
+    posterior: Posterior, data: Batch | None = None, init: Params | None = None, *, seed: int = 0, progress: bool = True
 ) -> Anchored:
     """A posterior seen from a point near its mode, so that the cost of a draw does not grow with the data.
 
@@ -97,9 +98,8 @@ def _checked(
     posterior: Posterior, data: Batch, init: Params | None, seed: int
 ) -> tuple[Posterior, Unravel, np.ndarray, Any]:
     """The plain model, the way back from flat parameters, where to start, and the data on the device."""
-    if not isinstance(posterior, Posterior):
-        raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
-    data = checks.as_arrays("data", data)
+    posterior, data, init = opened(posterior, data, init)
+    data = checks.as_data(data)
     population = checks.check_data(data)
     params = posterior.typical_params(seed, 1)[0] if init is None else starting_points(init, 1, seed)[0]
     checks.check_params(params)
@@ -125,7 +125,7 @@ def _check_second_derivatives(posterior: Posterior, unravel: Unravel, start: np.
         return jax.grad(slope)(flat)
 
     try:
-        jax.eval_shape(product, start, data)
+        jax.eval_shape(product, start, shapes(data))
     except Exception as error:
         raise CannotAnchor(
             "log_likelihood cannot be differentiated twice, forward and backward, which anchoring needs: with a "
@@ -180,7 +180,7 @@ class _Anchoring:
         some = self.data
         if size < self.rows:
             chosen = np.sort(self.rng.choice(self.rows, size, replace=False, shuffle=False))
-            some = jax.tree.map(lambda column: np.asarray(column)[chosen], self.data)
+            some = jax.tree.map(lambda column: host(column)[chosen], self.data)
         sums = RowSums(self.posterior, self.unravel, some, advance=self.passes.add)
         summit = climb(Target(sums), at, NEAR)
         if summit.distance > 1:
@@ -268,7 +268,7 @@ class _Anchoring:
     def modes(self, at: Coordinates) -> int:
         """2 if there is another mode, as far as some hundred looks at a few rows tell, which do not count as passes."""
         chosen = self.rng.integers(0, self.rows, min(self.rows, STAGES[0][0]))
-        few = jax.tree.map(lambda column: np.asarray(column)[chosen], self.data)
+        few = jax.tree.map(lambda column: host(column)[chosen], self.data)
         found = another_mode(RowSums(self.posterior, self.unravel, few), self.all, at, self.rng)
         return 1 if found is None else 2
 
