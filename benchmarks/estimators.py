@@ -7,7 +7,8 @@ standardised columns, on the same rows. Networks: one hidden layer of 32 units, 
 quarter of the rows held out. bde (scikit-learn-contrib's Bayesian deep ensembles) is run by the Python that `--bde`
 names, with the settings of its own examples and four members, on the same standardised columns; of scikit-learn's
 MLPRegressor, which has no noise, σ is that of its residuals in training. Log loss and negative log-likelihood are in
-nats for a test row, ECE has 15 bins. Every line is a process of its own, compilation included. Markdown on standard output.
+nats for a test row, ECE has 15 bins. Every line is a process of its own, compilation included. Markdown on standard
+output.
 """
 
 import argparse

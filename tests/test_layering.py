@@ -10,13 +10,13 @@ SRC = Path(isotherm.__file__).parent
 WALK = [
     "version", "extras", "types", "threefry", "files", "arguments", "mistakes", "bars", "datasets", "models", "alias",
     "batches", "posterior", "anchored", "dynamics", "samplers", "diagnostics", "run", "store", "anchoring",
-    "stepping", "sampling", "checking", "predicting", "fitting", "estimators", "page", "plots", "reporting", "tables",
-    "experiments", "cli", "__main__",
+    "stepping", "sampling", "checking", "predicting", "fitting", "estimators", "page", "plots", "reporting", "bridges",
+    "tables", "experiments", "cli", "__main__",
 ]  # fmt: skip
 # Inside the two rooms that a run's data cross, the order of the files is the walk too.
 RUN = [
-    "plan", "goal", "doubts", "evaluation", "checks", "problem", "loop", "chains", "labels", "recorder", "signals",
-    "noise", "execute",
+    "plan", "goal", "doubts", "tables", "evaluation", "checks", "problem", "loop", "chains", "labels", "recorder",
+    "signals", "noise", "execute",
 ]  # fmt: skip
 STORE = ["disk", "arrays", "checkpoint", "constants", "identity", "header", "folder", "recorder", "resume"]
 FILES = {path: ast.parse(path.read_text()) for path in SRC.rglob("*.py")}
@@ -70,6 +70,7 @@ def test_files_of_a_run_know_only_those_on_their_left():
 # Where `Any` is what is meant: trees of the user's or the sampler's own making, functions over them, and JSON.
 UNTYPED = {
     "checks.py": {"tree", "as_arrays", "leaf", "_as_array", "both", "position", "node", "listed"},
+    "tables.py": {"tree", "table", "column"},
     "problem.py": {"init", "flattening"},
     "loop.py": {"function", "over_chains", "arguments", "mapped"},
     "identity.py": {"params", "nest", "node", "built"},

@@ -1,5 +1,6 @@
-from . import datasets, diagnostics, models, samplers
+from . import bridges, datasets, diagnostics, models, samplers
 from .anchoring import anchor
+from .bridges.numpyro import from_numpyro
 from .checking import Verdict, check
 from .estimators import (
     BayesianLinearRegression,
@@ -34,12 +35,14 @@ __all__ = [
     "VerdictWarning",
     "__version__",
     "anchor",
+    "bridges",
     "ccadl",
     "check",
     "datasets",
     "diagnostics",
     "eccadl",
     "fit",
+    "from_numpyro",
     "largest_step",
     "mccadl",
     "models",

@@ -12,10 +12,11 @@ from isotherm.anchoring.anchor import MOST_PARAMETERS
 from isotherm.anchoring.forces import forces_at
 from isotherm.anchoring.progress import Passes
 from isotherm.diagnostics.stein import BLOCKS, SteinMoments, stein_moments
-from isotherm.posterior import Posterior
-from isotherm.run.checks import named_entries, nested_params
+from isotherm.posterior import Posterior, opened
+from isotherm.run.checks import as_arrays, check_data, named_entries, nested_params
 from isotherm.run.doubts import FEWEST_DRAWS, RARE, STRICT, Line, converged, entry, number_of_entries, statistics
 from isotherm.run.goal import watched
+from isotherm.run.labels import as_sampled
 from isotherm.types import Batch, Params, Results
 
 SHIFT = 0.1  # standard deviations by which the mean may be off, root mean square over parameters,
@@ -61,7 +62,7 @@ class Verdict:
 def check(
     tree: Results,
     posterior: Posterior,
-    data: Batch,
+    data: Batch | None = None,
     *,
     init: Params | None = None,
     seed: int = 0,
@@ -85,6 +86,10 @@ def check(
         A `Verdict`: `bool(verdict)`, `print(verdict)`, `verdict.table`.
     """
     seed = arguments.integer("seed", seed, 0)
+    _, data, _ = opened(posterior, data)
+    data = as_arrays("data", data)
+    check_data(data)
+    tree = as_sampled(tree)
     names, draws, params = _draws(tree, init)
     with Passes(len(jax.tree.leaves(data)[0]), progress) as passes:
         chosen = watched(draws.shape[2])

@@ -12,7 +12,7 @@ from isotherm.anchored import Anchored
 from isotherm.anchoring.anchor import CannotAnchor, anchor
 from isotherm.batches import placed
 from isotherm.diagnostics.convergence import convergence
-from isotherm.posterior import Posterior
+from isotherm.posterior import Posterior, opened
 from isotherm.run import checks
 from isotherm.run.doubts import entry
 from isotherm.run.goal import R_HAT, Goal, watched
@@ -40,7 +40,7 @@ EXACT_STEPS = (1_000, 4_000, 100_000)  # the same with all rows at every step
 
 def fit(
     posterior: Posterior,
-    data: Batch,
+    data: Batch | None = None,
     init: Params | None = None,
     *,
     ess: int = 400,
@@ -58,8 +58,8 @@ def fit(
     or plain, until every parameter has `ess` effective draws and R-hat is at most 1.01.
 
     Args:
-        posterior: the model.
-        data: a pytree of arrays with one leading length N.
+        posterior: the model, or what `isotherm.from_numpyro` made of it, which has data and a start of its own.
+        data: a pytree of arrays with one leading length N, or a table of pandas, polars or Arrow.
         init: the parameters to start from, such as zeros of their shapes. An anchored posterior needs none.
         ess: how many effective draws every parameter must have, in the bulk and in the tails.
         seconds: when to stop sampling at the latest; without it, after 200,000 steps, or 300 passes over the data where
@@ -84,13 +84,14 @@ def fit(
     )
     if store is not None:
         check_new(store)
+    model, data, init = opened(posterior, data, init)
     data = checks.as_arrays("data", data)
     checks.check_data(data)
     data = jax.tree.map(placed, data)  # once for all that follows
     settings: Json = {"chains": chains, "seed": seed, "name": None, "replace": True}
     found: Anchored | None = None
     if anchored:
-        found, why_not = anchored_or_why_not(posterior, data, init, settings, progress)
+        found, why_not = anchored_or_why_not(model, data, init, settings, progress)
     else:
         why_not = "anchored=False"
     if found is not None and not why_not:
@@ -102,12 +103,12 @@ def fit(
             warnings.warn(why_not, RuntimeWarning, stacklevel=2)
         if found is not None and (init is None or found.findings.modes == 1):
             init = found.mode
-        run, plan, most = plain_run(posterior, data, init, settings, why_not)
+        run, plan, most = plain_run(model, data, init, settings, why_not)
         goal = goal._replace(most_steps=most if bound is None else bound)
     tree = run_to_end(run, shortened(plan, bound), store, progress, goal)
     for message in shortfall(tree, goal):
         warnings.warn(message, RuntimeWarning, stacklevel=2)
-    return tree
+    return posterior.results(tree)
 
 
 def anchored_or_why_not(

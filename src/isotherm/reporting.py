@@ -14,7 +14,7 @@ from isotherm.checking import Moments, Verdict, check, check_without_data, watch
 from isotherm.diagnostics.convergence import Convergence, convergence
 from isotherm.extras import require
 from isotherm.page import Entry, Table
-from isotherm.posterior import Posterior
+from isotherm.posterior import Posterior, opened
 from isotherm.run.doubts import (
     FEWEST_DRAWS,
     STRICT,
@@ -102,6 +102,8 @@ def report(
         The path of the page.
     """
     require("matplotlib", "plots", "a report")
+    if posterior is not None:
+        _, data, _ = opened(posterior, data)
     if (posterior is None) != (data is None):
         missing = "data" if data is None else "posterior"
         raise ValueError(f"posterior and data must be given together, and {missing} is missing")

@@ -30,7 +30,7 @@ from isotherm.types import Batch, Params, Results
 def sample(
     posterior: Posterior,
     sampler: Sampler[Any],
-    data: Batch,
+    data: Batch | None = None,
     init: Params | None = None,
     *,
     batch_size: int | None = None,
@@ -49,10 +49,10 @@ def sample(
     """Draw from `posterior` given `data` with `sampler`.
 
     Args:
-        posterior: the model, or what `isotherm.anchor` made of it.
+        posterior: the model, or what `isotherm.anchor` or `isotherm.from_numpyro` made of it.
         sampler: `isotherm.mccadl(...)` or another. At step_size="auto" a step size is looked for first, unless the
             sampler chooses by itself (`isotherm.eccadl`); the attributes say what was found.
-        data: a pytree of arrays with one leading length N.
+        data: a pytree of arrays with one leading length N, or a table of pandas, polars or Arrow.
         init: the parameters to start from, or a function of a random key that draws them, one start a chain. Chains on
             an anchored posterior start at typical draws unless it is given.
         batch_size: n, the number of examples a step looks at; an anchored posterior has one of its own.
@@ -91,7 +91,7 @@ def sample(
     plan = make_plan(steps, passes, burn_in, thin, run.batches)
     if store is not None:
         check_new(store)
-    return run_to_end(with_step_size(run, progress), plan, store, progress)
+    return posterior.results(run_to_end(with_step_size(run, progress), plan, store, progress))
 
 
 def with_step_size(run: Run, progress: bool) -> Run:
@@ -124,7 +124,7 @@ def run_to_end(
 def resume(
     store: str | os.PathLike[str],
     posterior: Posterior,
-    data: Batch,
+    data: Batch | None = None,
     *,
     steps: int | None = None,
     sampler: Sampler[Any] | None = None,
@@ -154,7 +154,7 @@ def resume(
         carry, tail = stored_state(saved, run)
         header = saved.header.continued(more)
         with closing(Chains(run, carry)) as moving, closing(StoreRecorder(path, run, header, tail)) as recorder:
-            return continued(moving, header, recorder, progress)
+            return posterior.results(continued(moving, header, recorder, progress))
 
 
 def continued(moving: Chains, header: Header, recorder: StoreRecorder, progress: bool) -> Results:

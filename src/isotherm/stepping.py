@@ -88,7 +88,7 @@ class Found(NamedTuple):
 def largest_step(
     posterior: Posterior,
     sampler: Sampler[Any],
-    data: Batch,
+    data: Batch | None = None,
     init: Params | None = None,
     batch_size: int | None = None,
     *,

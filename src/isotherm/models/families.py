@@ -21,11 +21,10 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
 
 from isotherm import arguments
 from isotherm.models.model import softplus
-from isotherm.types import Scalar
+from isotherm.types import Array, Float, Scalar
 
 Predictor = Float[Array, "..."]
 Own = Mapping[str, Array]  # the model's parameters, in which a family finds its own

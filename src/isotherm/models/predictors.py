@@ -11,12 +11,11 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
 
 from isotherm import arguments
 from isotherm.models.families import Family, Predictor
 from isotherm.models.model import PREDICT_BLOCK, Model, like, log_normal, method
-from isotherm.types import Example, Params, Scalar
+from isotherm.types import Array, Example, Float, Int, Params, Scalar
 
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "silu": jax.nn.silu}
 

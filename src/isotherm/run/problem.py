@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from isotherm import arguments
 from isotherm.alias import AliasTable, make_table
 from isotherm.batches import Batches, placed
-from isotherm.posterior import Posterior
+from isotherm.posterior import Posterior, opened
 from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
 from isotherm.samplers.base import Sampler, check_sampler
@@ -66,8 +66,7 @@ def make_run(
         raise TypeError(f"replace must be True or False, got {replace!r}")
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name must be a string, got {name!r}")
-    if not isinstance(posterior, Posterior):
-        raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
+    posterior, data, init = opened(posterior, data, init)
     data = checks.as_arrays("data", data)
     population = checks.check_data(data)
     if probabilities is not None:
