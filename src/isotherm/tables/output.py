@@ -31,7 +31,7 @@ def columns(recipe: Recipe, predicted: Predicted) -> dict[str, Any]:
         values = predicted.mean, predicted.low, predicted.high, predicted.new_low, predicted.new_high
         return {f"{aim} {name}": value for name, value in zip(names, values, strict=True)}
     aim = f"{aim} {target.threshold}".strip()
-    known = np.isfinite(predicted.mean).all(axis=1)
+    known = np.asarray(np.isfinite(predicted.mean).all(axis=1))
     likeliest = np.array(target.classes, object)[np.where(known[:, None], predicted.mean, 0).argmax(axis=1)]
     likeliest[~known] = None
     found: dict[str, Any] = {f"{aim} predicted": likeliest}
