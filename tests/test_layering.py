@@ -8,15 +8,15 @@ import isotherm
 
 SRC = Path(isotherm.__file__).parent
 WALK = [
-    "version", "extras", "types", "threefry", "files", "arguments", "mistakes", "bars", "datasets", "models", "alias",
-    "batches", "posterior", "anchored", "dynamics", "samplers", "diagnostics", "run", "store", "anchoring",
+    "version", "extras", "types", "threefry", "files", "arguments", "mistakes", "bars", "columns", "datasets", "models",
+    "alias", "batches", "posterior", "anchored", "dynamics", "samplers", "diagnostics", "run", "store", "anchoring",
     "stepping", "sampling", "checking", "predicting", "fitting", "estimators", "page", "plots", "reporting", "bridges",
     "tables", "experiments", "cli", "__main__",
 ]  # fmt: skip
 # Inside the two rooms that a run's data cross, the order of the files is the walk too.
 RUN = [
-    "plan", "goal", "doubts", "tables", "evaluation", "checks", "problem", "loop", "chains", "labels", "recorder",
-    "signals", "noise", "execute",
+    "plan", "goal", "doubts", "tables", "evaluation", "checks", "problem", "blocks", "loop", "foresight", "forecast",
+    "feed", "chains", "labels", "recorder", "signals", "noise", "execute",
 ]  # fmt: skip
 STORE = ["disk", "arrays", "checkpoint", "constants", "identity", "header", "folder", "recorder", "resume"]
 FILES = {path: ast.parse(path.read_text()) for path in SRC.rglob("*.py")}
@@ -72,6 +72,7 @@ UNTYPED = {
     "checks.py": {"tree", "as_arrays", "leaf", "_as_array", "both", "position", "node", "listed"},
     "tables.py": {"tree", "table", "column"},
     "problem.py": {"init", "flattening"},
+    "foresight.py": {"jaxpr", "equation", "program", "atom", "value"},  # JAX's programs and what they compute
     "loop.py": {"function", "over_chains", "arguments", "mapped"},
     "identity.py": {"params", "nest", "node", "built"},
     "header.py": {"value", "shape"},

@@ -2,6 +2,7 @@ from . import bridges, datasets, diagnostics, models, samplers
 from .anchoring import anchor
 from .bridges.numpyro import from_numpyro
 from .checking import Verdict, check
+from .columns import DataError
 from .estimators import (
     BayesianLinearRegression,
     BayesianLogisticRegression,
@@ -27,6 +28,7 @@ __all__ = [
     "BayesianMLPClassifier",
     "BayesianMLPRegressor",
     "BayesianPoissonRegression",
+    "DataError",
     "DiscriminativeRBMClassifier",
     "Posterior",
     "Sampler",

@@ -1,6 +1,5 @@
 """`isotherm.fit`, the front door: no step size, no batch size, no number of steps."""
 
-import math
 import os
 import warnings
 
@@ -11,11 +10,9 @@ from isotherm import arguments
 from isotherm.anchored import Anchored
 from isotherm.anchoring.anchor import CannotAnchor, anchor
 from isotherm.batches import placed
-from isotherm.diagnostics.convergence import convergence
 from isotherm.posterior import Posterior, opened
 from isotherm.run import checks
-from isotherm.run.doubts import entry
-from isotherm.run.goal import R_HAT, Goal, watched
+from isotherm.run.goal import Goal
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run, make_run
 from isotherm.samplers import eccadl
@@ -31,7 +28,7 @@ PILOT = 300  # steps that show whether the noise is what it was measured to be
 LARGE_SHARE = 0.25  # of the rows in a batch: then anchoring saves nothing
 MOST_BENT = 0.6  # of the force that is not a Gaussian's, at typical draws
 TOO_HOT = 2.0  # by how much ξ may be above A, beside 5 of its standard deviations
-FEWEST = 8  # draws, from which nothing can be said
+FEWEST = 8  # draws that are kept, however few steps there may be
 SMALL = 5_000  # rows, of which all can be used at every step
 PLAIN_BATCH = (32, 1000)  # rows, at least and at most, of a sixteenth of the data
 PLAIN_PASSES = (20, 50, 300)  # burn-in, the first look, and the end
@@ -85,7 +82,7 @@ def fit(
     if store is not None:
         check_new(store)
     model, data, init = opened(posterior, data, init)
-    data = checks.as_arrays("data", data)
+    data = checks.as_data(data)
     checks.check_data(data)
     data = jax.tree.map(placed, data)  # once for all that follows
     settings: Json = {"chains": chains, "seed": seed, "name": None, "replace": True}
@@ -105,10 +102,7 @@ def fit(
             init = found.mode
         run, plan, most = plain_run(model, data, init, settings, why_not)
         goal = goal._replace(most_steps=most if bound is None else bound)
-    tree = run_to_end(run, shortened(plan, bound), store, progress, goal)
-    for message in shortfall(tree, goal):
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
-    return posterior.results(tree)
+    return posterior.results(run_to_end(run, shortened(plan, bound), store, progress, goal))
 
 
 def anchored_or_why_not(
@@ -157,7 +151,7 @@ def too_hot(anchored: Anchored, data: Batch, settings: Json) -> str:
     run = make_run(anchored, eccadl(), data, None, batch_size=None, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        tree = run_to_end(run, Plan(PILOT, PILOT // 2, 1), None, progress=False)
+        tree = run_to_end(run, Plan(PILOT, PILOT // 2, 1), None, progress=False, judged=False)
     if tree.attrs["interrupted"]:
         raise KeyboardInterrupt
     friction = float(tree["sample_stats"]["friction"].mean())
@@ -204,30 +198,6 @@ def shortened(plan: Plan, steps: int | None) -> Plan:
         return plan
     burn_in = min(plan.burn_in, steps // 4)
     return Plan(steps, burn_in, max(1, min(plan.thin, (steps - burn_in) // FEWEST)))
-
-
-def shortfall(tree: Results, goal: Goal) -> list[str]:
-    """What is missing to the goal, if anything, in a sentence."""
-    posterior = tree["posterior"].to_dataset()
-    names = [
-        entry(str(name), array.shape[2:], index)
-        for name, array in posterior.data_vars.items()
-        for index in range(math.prod(array.shape[2:]))
-    ]
-    arrays = [array.values for array in posterior.data_vars.values()]
-    draws = np.concatenate([array.reshape(*array.shape[:2], math.prod(array.shape[2:])) for array in arrays], axis=2)
-    chosen, good = watched(draws.shape[2]), first_bad_steps(tree) < 0
-    if draws.shape[1] < FEWEST or not good.any():
-        return []  # said already
-    found = convergence(draws[good][..., chosen])
-    if goal.is_met(found):
-        return []
-    worst = int(np.nanargmin(found.least_ess))
-    return [
-        f"fit stopped with {found.least_ess[worst]:.0f} effective draws of {names[chosen[worst]]}, where "
-        f"{goal.ess:.0f} were asked for, and R-hat up to {np.nanmax(found.r_hat):.3f}, where {R_HAT} is the bound: do "
-        "not rely on it yet; give it more seconds, or go on with isotherm.resume if it has a store"
-    ]
 
 
 def first_bad_steps(tree: Results) -> np.ndarray:

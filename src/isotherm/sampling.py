@@ -64,7 +64,8 @@ def sample(
         seed: same seed, same draws.
         replace: whether a batch may hold an example twice. `batch_size=N, replace=False` is the exact gradient.
         probabilities: a positive number for each row, if rows are not to be drawn with equal probabilities: row i then
-            counts 1/(Np_i) times, so that the posterior stays the same.
+            counts 1/(Np_i) times, so that the posterior stays the same. With `isotherm.mccadl`, take
+            covariance_batch="own" then.
         store: a folder to be made, such as "run.zarr", where draws and state are written as the run goes. The run
             then holds little in memory, can be looked at with `xarray.open_datatree` while it goes, and, however it
             ends, `isotherm.resume` goes on with it. SIGTERM and SIGHUP end it in good order, with status 143 and 129.
@@ -105,7 +106,12 @@ def with_step_size(run: Run, progress: bool) -> Run:
 
 
 def run_to_end(
-    run: Run, plan: Plan, store: str | os.PathLike[str] | None, progress: bool, goal: Goal | None = None
+    run: Run,
+    plan: Plan,
+    store: str | os.PathLike[str] | None,
+    progress: bool,
+    goal: Goal | None = None,
+    judged: bool = True,
 ) -> Results:
     """The results of a run that begins, or of as much of it as there is when it is stopped."""
     path = None if store is None else check_new(store)
@@ -113,12 +119,13 @@ def run_to_end(
         with TRACING:
             check_starts(run.evaluation, run.starts, run.data)
         if path is None:
-            return execute(moving, plan, 0, 0.0, Recorder(Labels(run, plan), moving.missing()), progress, goal)
+            recorder = Recorder(Labels(run, plan), moving.missing())
+            return execute(moving, plan, 0, 0.0, recorder, progress, goal, judged)
         with locked(path, new=True):
             header = new_header(run, plan, constants.write(path / HIDDEN, run), goal)
-            with closing(StoreRecorder(path, run, header, moving.missing())) as recorder:
-                recorder.checkpoint(moving.snapshot(0, 0.0))
-                return execute(moving, plan, 0, 0.0, recorder, progress, goal)
+            with closing(StoreRecorder(path, run, header, moving.missing())) as stored:
+                stored.checkpoint(moving.snapshot(0, 0.0))
+                return execute(moving, plan, 0, 0.0, stored, progress, goal, judged)
 
 
 def resume(

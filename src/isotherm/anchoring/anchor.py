@@ -15,6 +15,7 @@ from isotherm.anchoring.modes import another_mode
 from isotherm.anchoring.progress import Passes
 from isotherm.anchoring.sums import RowSums
 from isotherm.batches import Batches, placed
+from isotherm.columns import host, shapes
 from isotherm.posterior import Posterior, Unravel, opened
 from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
@@ -98,7 +99,7 @@ def _checked(
 ) -> tuple[Posterior, Unravel, np.ndarray, Any]:
     """The plain model, the way back from flat parameters, where to start, and the data on the device."""
     posterior, data, init = opened(posterior, data, init)
-    data = checks.as_arrays("data", data)
+    data = checks.as_data(data)
     population = checks.check_data(data)
     params = posterior.typical_params(seed, 1)[0] if init is None else starting_points(init, 1, seed)[0]
     checks.check_params(params)
@@ -124,7 +125,7 @@ def _check_second_derivatives(posterior: Posterior, unravel: Unravel, start: np.
         return jax.grad(slope)(flat)
 
     try:
-        jax.eval_shape(product, start, data)
+        jax.eval_shape(product, start, shapes(data))
     except Exception as error:
         raise CannotAnchor(
             "log_likelihood cannot be differentiated twice, forward and backward, which anchoring needs: with a "
@@ -179,7 +180,7 @@ class _Anchoring:
         some = self.data
         if size < self.rows:
             chosen = np.sort(self.rng.choice(self.rows, size, replace=False, shuffle=False))
-            some = jax.tree.map(lambda column: np.asarray(column)[chosen], self.data)
+            some = jax.tree.map(lambda column: host(column)[chosen], self.data)
         sums = RowSums(self.posterior, self.unravel, some, advance=self.passes.add)
         summit = climb(Target(sums), at, NEAR)
         if summit.distance > 1:
@@ -267,7 +268,7 @@ class _Anchoring:
     def modes(self, at: Coordinates) -> int:
         """2 if there is another mode, as far as some hundred looks at a few rows tell, which do not count as passes."""
         chosen = self.rng.integers(0, self.rows, min(self.rows, STAGES[0][0]))
-        few = jax.tree.map(lambda column: np.asarray(column)[chosen], self.data)
+        few = jax.tree.map(lambda column: host(column)[chosen], self.data)
         found = another_mode(RowSums(self.posterior, self.unravel, few), self.all, at, self.rng)
         return 1 if found is None else 2
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from isotherm.alias import AliasTable, make_table
 from isotherm.anchored import Anchored
+from isotherm.columns import host
 from isotherm.posterior import Unravel
 from isotherm.types import Array, Batch, Float, Matrix, Scalar, Vector
 
@@ -69,4 +70,4 @@ def weighted_rows(data: Batch, table: AliasTable, count: int, rng: np.random.Gen
     rows = rng.integers(0, len(table.weights), count)
     kept = rng.integers(0, 2**32, count, np.uint32) < np.asarray(table.thresholds)[rows]
     rows = np.where(kept, rows, np.asarray(table.aliases)[rows])
-    return jax.tree.map(lambda column: np.asarray(column)[rows], data), np.asarray(table.weights)[rows]
+    return jax.tree.map(lambda column: host(column)[rows], data), np.asarray(table.weights)[rows]

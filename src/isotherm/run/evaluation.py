@@ -6,7 +6,7 @@ import jax
 from jax.tree_util import register_dataclass
 
 from isotherm.alias import AliasTable
-from isotherm.batches import Batches
+from isotherm.batches import Batches, Requests
 from isotherm.posterior import Noisy, Posterior, Unravel
 from isotherm.types import Array, Batch, Float, Params, RandomKey, Scalar, Vector
 
@@ -38,6 +38,8 @@ class Evaluation:
 
     def taken(self, key: RandomKey, data: Batch, batches: Batches) -> tuple[Batch, Float[Array, " n"] | None]:
         """A batch, and how often each of its rows counts; None if all count alike."""
+        if isinstance(data, Requests):
+            return data.answer(key, batches, self.table)
         if self.table is None:
             return batches.take(key, data), None
         return batches.take_weighted(key, data, self.table)

@@ -12,8 +12,10 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from isotherm import bars
+from isotherm.columns import DataError
+from isotherm.diagnostics.convergence import Convergence, convergence
 from isotherm.run.chains import Chains
-from isotherm.run.doubts import VerdictWarning, doubts
+from isotherm.run.doubts import FEWEST_DRAWS, VerdictWarning, doubts
 from isotherm.run.goal import Goal
 from isotherm.run.noise import Seen, noise_warning
 from isotherm.run.plan import Plan
@@ -34,23 +36,28 @@ def execute(
     recorder: Recorder,
     progress: bool,
     goal: Goal | None = None,
+    judged: bool = True,
 ) -> Results:
     """Go on from `step`, `seconds` into the run, to the end or to where it is stopped; the recorder's results. With a
-    goal, the plan is made longer until it is met."""
-    outside, bar, seen = 0, Bar(plan.steps, progress, step), Seen(chains.run, plan)
+    goal, the plan is made longer until it is met. Unless it is `judged`, nobody asks what speaks against the draws."""
+    outside, bar, seen, looks = 0, Bar(plan.steps, progress, step), Seen(chains.run, plan), Looks(recorder)
     with interruptible(and_terminated=recorder.keeps_state) as stop, bar.progress, one_lapack_thread():
         zero, length = time.perf_counter() - seconds, FIRST_CHUNK
         while not stop.is_set() and (chains.first_bad_steps < 0).any():
             if goal is not None and goal.is_over(time.perf_counter() - zero) and recorder.count:
                 plan = recorder.replanned(plan._replace(steps=step))
             if step >= plan.steps:
-                longer = None if goal is None else goal.extended(plan, recorder.watched_draws())
+                longer = None if goal is None else goal.extended(plan, looks.now())
                 if longer is None or goal is None or goal.is_over(time.perf_counter() - zero):
                     break
                 plan = recorder.replanned(longer)
             # The draw in progress at `step` and slots − 1 more: what the record has room for.
             room = plan.burn_in + (plan.completed(step) + chains.slots) * plan.thin
-            end, began = min(step + length, plan.steps, room), time.perf_counter()
+            try:
+                end, began = min(step + length, plan.steps, room, chains.reach(plan, step)), time.perf_counter()
+            except DataError as fault:
+                kept = recorder.rescued(chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state))
+                raise DataError(fault.errno, f"{fault.strerror or fault}{kept}") from fault
             draws = chains.advance(plan, step, end)
             first_bad = chains.first_bad_steps
             reached = end if (first_bad < 0).any() else int(first_bad.max())
@@ -67,10 +74,12 @@ def execute(
         if (chains.first_bad_steps >= 0).all():
             while recorder.count < plan.draws:
                 recorder.add(chains.missing(min(chains.slots, plan.draws - recorder.count)), chains.first_bad_steps)
-        count = recorder.count
+        count, found = recorder.count, None
+        if goal is not None and not stop.is_set() and (chains.first_bad_steps < 0).any():
+            found = looks.now()
         end_of_run = chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state)
         tree = recorder.finish(end_of_run)
-        said = [] if stop.is_set() else list(doubts(tree))
+        said = list(doubts(tree, goal, found)) if judged and not stop.is_set() else []
         if said:
             tree = recorder.annotated(tree, "\n".join(said), end_of_run)
     stop.obey()
@@ -80,6 +89,24 @@ def execute(
     for message in said:
         warnings.warn(message, VerdictWarning, stacklevel=4)
     return tree
+
+
+class Looks:
+    """R-hat and effective draws of the parameters that a goal watches, computed once for so many draws."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder, self.count = recorder, -1
+
+    def now(self) -> Convergence:
+        """Without chains that diverged. Of too few draws nothing is known, so they are worth none."""
+        if self.count != self.recorder.count:
+            draws = self.recorder.watched_draws()
+            none = np.zeros(draws.shape[2])
+            self.count = draws.shape[1]
+            self.found = Convergence(none, none, none + np.nan)
+            if self.count >= FEWEST_DRAWS:
+                self.found = convergence(draws[np.isfinite(draws).all(axis=(1, 2))])
+        return self.found
 
 
 class Bar:

@@ -67,7 +67,7 @@ def make_run(
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name must be a string, got {name!r}")
     posterior, data, init = opened(posterior, data, init)
-    data = checks.as_arrays("data", data)
+    data = checks.as_data(data)
     population = checks.check_data(data)
     if probabilities is not None:
         checks.check_no_table(posterior)

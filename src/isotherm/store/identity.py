@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from isotherm.columns import Column, streamed
 from isotherm.run.checks import named, variable_names
 from isotherm.run.evaluation import Evaluation
 from isotherm.run.problem import Run
@@ -41,10 +42,22 @@ def fingerprint(data: Batch) -> list[Json]:
             "name": name,
             "shape": list(array.shape),
             "dtype": array.dtype.name,
-            "sha256": hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest(),
+            "sha256": digest(array),
         }
         for name, array in named("data", data)
     ]
+
+
+def digest(array: np.ndarray | Column) -> str:
+    """SHA-256 of the contents; of a column on disk it is computed once."""
+    if isinstance(array, Column) and array.dtype.name in array.known:
+        return array.known[array.dtype.name]
+    found = hashlib.sha256()
+    for _, rows in streamed(array):
+        found.update(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
+    if isinstance(array, Column):
+        array.known[array.dtype.name] = found.hexdigest()
+    return found.hexdigest()
 
 
 def data_differences(stored: list[Json], data: Batch) -> Iterator[str]:
