@@ -142,7 +142,7 @@ def draw(cells: dict[tuple[str, str], np.ndarray], path: Path) -> None:
         panel = axes[rows.index(name), columns.index(method)]
         low, high = binom.interval(0.99, found.size, 1 / BINS)
         panel.axhspan(low, high, color="0.85")
-        panel.hist(found.ravel(), BINS, (0, DRAWS + 1), color="C0" if method != "sghmc" else "C3")
+        panel.hist(found.ravel(), BINS, range=(0, DRAWS + 1), color="C0" if method != "sghmc" else "C3")
         panel.set_title(f"{method}, {name}, {len(found)} sets")
         panel.set_xlabel("rank of the true parameter")
     figure.tight_layout()

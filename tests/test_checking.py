@@ -185,7 +185,7 @@ def test_all_chains_diverged():
 @pytest.mark.parametrize(
     ("name", "good", "wrong", "words"),
     [
-        ("kinetic_temperature", 1.02, 1.2, "kinetic temperature: 1.200 ± 0.000, should be 1 (bound: 5% off)"),
+        ("kinetic_temperature", 1.02, 1.2, "kinetic temperature: 1.200 ± 0.000, should be 1 (bound: 0.050 off)"),
         ("friction", 1.5, 34.0, "friction: 34.00, should be 1 (bound: 3.24 off)"),
         ("expm_error", 1e-4, 0.05, "Krylov error: 0.05 (bound: 0.01)"),
     ],
@@ -237,6 +237,7 @@ def test_init_is_needed_for_other_parameters():
     posterior = isotherm.Posterior(lambda p, e: log_likelihood(joined(p), e), lambda p: log_prior(joined(p)))
     init = (np.zeros(2, np.float32), np.zeros(D - 2, np.float32))
     assert isotherm.check(labelled(arrays), posterior, DATA, init=init, progress=False)
+    assert isotherm.check(labelled(arrays), posterior, DATA, init=lambda key: init, progress=False)  # as of a run
     with pytest.raises(ValueError, match="the draws have 0, 1, and init has theta; give init= as in the run"):
         isotherm.check(labelled(arrays), posterior, DATA, init=np.zeros(D, np.float32), progress=False)
 
@@ -278,6 +279,14 @@ def test_bounds_of_the_variance():
     assert checking._trace(moments(trace=1.07, trace_error=0.01)).good
     assert not checking._trace(moments(trace=1.09, trace_error=0.01)).good
     assert not checking._trace(moments(trace=0.9, trace_error=0.01)).good
+    # A variance that is 4 times too large has errors 4 times as large, which do not excuse it.
+    hot = checking._trace(moments(trace=4.0, trace_error=1.2))
+    assert not hot.good
+    assert str(hot).startswith("BAD  variance: 4.000 ± 1.200 times what it should be (bound: 95.0% off)")
+    wide = moments(variance=np.array([1.9, 1.0, 1.0]), variance_error=np.array([0.25, 0.1, 0.1]))
+    each = checking._variances(checking.bounded(["a", "b", "c"], wide, 4.0))
+    assert not each.good
+    assert "1.90 ± 0.25 times what it should be for a (bound: 52.6% off)" in str(each)
     names, narrow = ["a", "b", "c"], np.array([1, 1, 0.7])
     assert "for c" in str(checking._variances(checking.bounded(names, moments(variance=narrow), 4.0)))
     assert not checking._variances(checking.bounded(names, moments(variance=narrow), 4.0)).good

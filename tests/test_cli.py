@@ -29,7 +29,7 @@ def invoke(*arguments):
 def test_help_lists_the_commands():
     answer = invoke("--help")
     assert answer.exit_code == 0
-    for command in ("demo", "reproduce", "check", "report", "data"):
+    for command in ("demo", "fit", "predict", "reproduce", "check", "report", "data"):
         assert command in answer.output
 
 
@@ -41,7 +41,7 @@ def test_help_imports_nothing_heavy():
     code = (
         "import sys\nfrom isotherm.cli import app\n"
         "try:\n    app(prog_name='isotherm', args=['--help'])\nexcept SystemExit:\n    pass\n"
-        "heavy = {'jax', 'matplotlib', 'xarray', 'sklearn', 'numpy', 'pooch'} & set(sys.modules)\n"
+        "heavy = {'jax', 'matplotlib', 'xarray', 'sklearn', 'numpy', 'pooch', 'pyarrow'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
@@ -49,7 +49,7 @@ def test_help_imports_nothing_heavy():
 
 def test_an_unknown_experiment_is_refused_with_the_names():
     answer = invoke("reproduce", "mnits")
-    assert answer.exit_code == 1
+    assert answer.exit_code == 2
     assert "NAME must be one of linear-regression, mnist" in answer.output
     assert "got 'mnits'" in answer.output
 
@@ -60,7 +60,7 @@ def test_missing_data_is_one_sentence(monkeypatch, tmp_path):
 
     monkeypatch.setattr(reproduce, "reproduce", missing)
     answer = invoke("reproduce", "acoustic", "--out", str(tmp_path))
-    assert answer.exit_code == 1
+    assert answer.exit_code == 2
     assert "error: acoustic_scale is missing: put it in DIR, from ADDRESS" in answer.output
     assert "Traceback" not in answer.output
 
@@ -115,7 +115,7 @@ def test_report_of_what_is_not_a_run_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "empty").mkdir()
     for name in ("nowhere", "empty"):
         answer = invoke("report", str(tmp_path / name), "--out", str(tmp_path / "page.html"))
-        assert answer.exit_code == 1
+        assert answer.exit_code == 2
         assert "error: " in answer.output
         assert "Traceback" not in answer.output
     assert not (tmp_path / "page.html").exists()
@@ -145,7 +145,7 @@ def test_data_check_fails_on_a_wrong_file(tmp_path, monkeypatch):
 
 def test_data_fetch_refuses_an_unknown_name():
     answer = invoke("data", "fetch", "minst")
-    assert answer.exit_code == 1
+    assert answer.exit_code == 2
     assert "got 'minst'" in answer.output
 
 
@@ -229,8 +229,8 @@ def test_check_of_a_run_that_is_too_short_ends_with_1(stored):
 
 def test_check_of_what_is_no_run_is_one_sentence(tmp_path):
     answer = invoke("check", str(tmp_path / "nothing.zarr"))
-    assert answer.exit_code == 1
-    assert "error: RUN must be a folder made by `isotherm sample`, got " in answer.output
+    assert answer.exit_code == 2
+    assert "error: RUN must be a folder made by `isotherm fit` or `isotherm sample`, got " in answer.output
     assert "Traceback" not in answer.output
 
 
@@ -239,5 +239,5 @@ def test_check_of_a_run_without_a_problem_says_what_to_do_instead(tmp_path):
     settings = {"batch_size": 3, "steps": 40, "thin": 1, "progress": False, "store": tmp_path / "mine.zarr"}
     isotherm.sample(posterior, isotherm.sgld(1e-3), np.zeros(9, np.float32), np.float32(0), **settings)
     answer = invoke("check", str(tmp_path / "mine.zarr"))
-    assert answer.exit_code == 1
+    assert answer.exit_code == 2
     assert "it has no problem's name; check it in Python, with isotherm.check(tree, posterior, data)" in answer.output

@@ -91,3 +91,66 @@ def test_flights_on_real_rows(example, real_data, tmp_path, capsys):
     arguments = ["--data", str(real_data), "--rows", "200000", "--picture", str(tmp_path / "flights.png")]
     example("flights").main(arguments)
     assert "200,000 flights, 490 parameters" in capsys.readouterr().out
+
+
+def test_batting(example, tmp_path, capsys):
+    picture = tmp_path / "batting.png"
+    example("batting").main(["--picture", str(picture)])
+    said = capsys.readouterr().out
+    assert "without anchoring" in said
+    # Shrunk towards the mean of all, about 0.265: what Efron and Morris found, with an error half as large.
+    lines = {line[:14].strip(): line[14:].replace(",", "").split() for line in said.splitlines()}
+    assert 0.26 < float(lines["Clemente"][1]) < 0.33
+    assert 0.22 < float(lines["Alvis"][1]) < 0.26
+    before, after = (float(word) for word in said.split("error of the rest: ")[1].split()[:8:4])
+    assert after < 0.7 * before
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_at_bats(example):
+    rows = example("batting").at_bats()
+    assert len(rows["hit"]) == 18 * 45
+    np.testing.assert_array_equal(np.bincount(rows["batter"], rows["hit"])[:3], [18, 17, 16])
+
+
+def test_reliability(example):
+    pytest.importorskip("flax")
+    pytest.importorskip("optax")
+    log_p = np.log(np.repeat([[0.95, 0.05], [0.35, 0.65], [0.55, 0.45]], [10, 20, 2], axis=0))
+    confidence, right = example("flax_calibration").reliability(log_p, np.repeat([0, 1, 0, 0], [9, 1, 10, 12]))
+    np.testing.assert_allclose(confidence, [0.65, 0.95])
+    np.testing.assert_allclose(right, [0, 0.9])
+
+
+@pytest.mark.long
+def test_flax_calibration(example, tmp_path, capsys):
+    pytest.importorskip("flax")
+    pytest.importorskip("optax")
+    example("flax_calibration").main(["--seconds", "5", "--picture", str(tmp_path / "calibration.png")])
+    lines = {line[:22].strip(): line[22:].split() for line in capsys.readouterr().out.splitlines()}
+    trained, draws = ([float(value) for value in lines[name][1:]] for name in ("one trained network", "200 draws"))
+    assert draws[0] < trained[0]  # log loss
+    assert draws[1] < trained[1]  # calibration error
+    assert (tmp_path / "calibration.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.long
+def test_numpyro_model(example, capsys):
+    """True values lie in their intervals, or hardly outside: one of three is beyond 3.5 standard deviations in 700
+    runs."""
+    pytest.importorskip("numpyro")
+    example("numpyro_model").main(["--rows", "5000"])
+    said = capsys.readouterr().out
+    assert "anchored eccadl" in said
+    for name in ("intercept", "warmth", "between_towns"):
+        true, _, low, _, high = next(line for line in said.splitlines() if line.startswith(name)).split()[1:6]
+        middle, half = (float(low) + float(high)) / 2, (float(high) - float(low)) / 2
+        assert abs(float(true) - middle) < 3.5 / 1.96 * half
+
+
+@pytest.mark.long
+def test_killed_and_resumed(example, tmp_path, capfd):
+    example("killed_and_resumed").main(["--store", str(tmp_path / "run.zarr")])
+    said = capfd.readouterr().out
+    assert "was killed after" in said
+    assert said.endswith("the draws are the same, bit for bit\n")

@@ -37,7 +37,7 @@ def fitted(*arguments, **settings):
     """The results, and what was warned of."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        warnings.filterwarnings("ignore", "do not rely on this run yet")  # tests/run/test_doubts.py listens
+        warnings.filterwarnings("ignore", "do not rely on this run yet: (kinetic|friction)")  # of runs so short
         tree = isotherm.fit(*arguments, **({"progress": False} | settings))
     return tree, [warning for warning in told if issubclass(warning.category, RuntimeWarning)]
 
@@ -76,9 +76,9 @@ def test_a_single_parameter():
     assert tree.attrs["fit_method"] == "anchored eccadl"
     scale = 1 / (1 + y.sum(dtype=np.float64))
     assert_moments(tree, np.array([5001 * scale]), np.array([[5001 * scale**2]]))
-    # ξ has standard deviation 1/√30 by the law of the thermostat, a bit more where hA is 1.
+    # ξ has standard deviation 1/√250 by the law of the thermostat.
     assert 0.9 < float(tree.sample_stats.friction.mean()) < 1.1
-    assert float(tree.sample_stats.friction.std()) < 0.3
+    assert float(tree.sample_stats.friction.std()) < 0.1
 
 
 def test_attributes_say_what_was_chosen(linear):
@@ -112,8 +112,9 @@ def test_seconds_end_it_and_that_is_said(linear):
     _, _, data, _, _ = linear
     tree, told = fitted(LINEAR, data, np.zeros(3, np.float32), ess=10**7, seconds=1.0)
     (warning,) = told
+    assert str(warning.message).startswith("do not rely on this run yet: it stopped with ")
     assert "effective draws of theta[" in str(warning.message)
-    assert "where 10000000 were asked for" in str(warning.message)
+    assert "where 10000000 were asked for; give it more seconds" in str(warning.message)
     assert warning.filename == __file__
     assert tree.posterior.sizes["draw"] > 0
     assert tree.attrs["interrupted"] == 0

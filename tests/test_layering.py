@@ -8,13 +8,15 @@ import isotherm
 
 SRC = Path(isotherm.__file__).parent
 WALK = [
-    "version", "extras", "types", "threefry", "files", "arguments", "processes", "datasets", "alias", "batches",
-    "posterior", "shards", "anchored", "dynamics", "samplers", "diagnostics", "run", "store", "anchoring", "stepping",
-    "sampling", "checking", "fitting", "page", "plots", "reporting", "models", "experiments", "cli", "__main__",
+    "version", "extras", "types", "threefry", "files", "arguments", "mistakes", "bars", "processes", "datasets",
+    "models", "alias", "batches", "posterior", "shards", "anchored", "dynamics", "samplers", "diagnostics", "run", "store",
+    "anchoring", "stepping", "sampling", "checking", "predicting", "fitting", "estimators", "page", "plots",
+    "reporting", "bridges", "tables", "experiments", "cli", "__main__",
 ]  # fmt: skip
 # Inside the two rooms that a run's data cross, the order of the files is the walk too.
 RUN = [
-    "plan", "goal", "doubts", "evaluation", "checks", "problem", "loop", "chains", "spread", "labels", "recorder",
+    "plan", "goal", "doubts", "tables", "evaluation", "checks", "problem", "loop", "chains", "spread", "labels",
+    "recorder",
     "signals", "noise", "execute",
 ]  # fmt: skip
 STORE = ["disk", "arrays", "checkpoint", "constants", "identity", "header", "folder", "recorder", "resume"]
@@ -69,8 +71,8 @@ def test_files_of_a_run_know_only_those_on_their_left():
 # Where `Any` is what is meant: trees of the user's or the sampler's own making, functions over them, and JSON.
 UNTYPED = {
     "checks.py": {"tree", "as_arrays", "leaf", "_as_array", "both", "position", "node", "listed"},
+    "tables.py": {"tree", "table", "column"},
     "problem.py": {"init", "flattening", "column", "on_host"},
-    "spread.py": {"arguments", "function", "in_specs", "out_specs", "options"},
     "loop.py": {"function", "over_chains", "arguments", "mapped"},
     "identity.py": {"params", "nest", "node", "built"},
     "header.py": {"value", "shape"},

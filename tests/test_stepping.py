@@ -79,6 +79,18 @@ def test_the_worse_of_mean_and_variance_counts():
     assert excess(bias(trace=np.nan), 0.1) == np.inf
 
 
+def test_a_bias_near_the_bound_need_not_be_told_from_it():
+    """Its error of a fifth of the bound is one of a fifth of the step size, or less."""
+    near = Bias(0.0101, 0.0019, 1.0, 0.01, 0.1)
+    assert stepping.is_told(near, 0.1)
+    assert not stepping.is_told(near._replace(square_error=0.0021), 0.1)
+    assert stepping.is_told(near._replace(square=0.02, square_error=0.004), 0.1)  # surely beyond
+    assert stepping.is_told(near._replace(square=0.001, square_error=0.004), 0.1)  # surely within
+    assert stepping.is_told(near._replace(trace=1.11, trace_error=0.019), 0.1)
+    assert not stepping.is_told(near._replace(trace=1.11, trace_error=0.021), 0.1)
+    assert stepping.is_told(near._replace(trace=1.2, trace_error=0.021, square_error=1.0), 0.1)  # the other may be
+
+
 def test_fewer_parameters_more_draws():
     assert [stepping.draws_of(parameters) for parameters in (1, 50, 100, 1024)] == [128, 64, 32, 32]
 

@@ -1,8 +1,18 @@
-from . import datasets, diagnostics, models, samplers
+from . import bridges, datasets, diagnostics, models, samplers
 from .anchoring import anchor
+from .bridges.numpyro import from_numpyro
 from .checking import Verdict, check
+from .estimators import (
+    BayesianLinearRegression,
+    BayesianLogisticRegression,
+    BayesianMLPClassifier,
+    BayesianMLPRegressor,
+    BayesianPoissonRegression,
+    DiscriminativeRBMClassifier,
+)
 from .fitting import fit
 from .posterior import Posterior
+from .predicting import predict
 from .processes import ProcessLost
 from .reporting import report
 from .run.doubts import VerdictWarning
@@ -13,6 +23,12 @@ from .store import StoreError
 from .version import __version__ as __version__
 
 __all__ = [
+    "BayesianLinearRegression",
+    "BayesianLogisticRegression",
+    "BayesianMLPClassifier",
+    "BayesianMLPRegressor",
+    "BayesianPoissonRegression",
+    "DiscriminativeRBMClassifier",
     "Posterior",
     "ProcessLost",
     "Sampler",
@@ -21,16 +37,19 @@ __all__ = [
     "VerdictWarning",
     "__version__",
     "anchor",
+    "bridges",
     "ccadl",
     "check",
     "datasets",
     "diagnostics",
     "eccadl",
     "fit",
+    "from_numpyro",
     "largest_step",
     "mccadl",
     "models",
     "msgld",
+    "predict",
     "report",
     "resume",
     "sample",

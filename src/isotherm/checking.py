@@ -12,10 +12,12 @@ from isotherm.anchoring.anchor import MOST_PARAMETERS
 from isotherm.anchoring.forces import forces_at
 from isotherm.anchoring.progress import Passes
 from isotherm.diagnostics.stein import BLOCKS, SteinMoments, stein_moments
-from isotherm.posterior import Posterior
-from isotherm.run.checks import named_entries, nested_params
+from isotherm.posterior import Posterior, opened
+from isotherm.run.checks import as_arrays, check_data, named_entries, nested_params
 from isotherm.run.doubts import FEWEST_DRAWS, RARE, STRICT, Line, converged, entry, number_of_entries, statistics
 from isotherm.run.goal import watched
+from isotherm.run.labels import as_sampled
+from isotherm.run.problem import is_function, starting_points
 from isotherm.types import Batch, Params, Results
 
 SHIFT = 0.1  # standard deviations by which the mean may be off, root mean square over parameters,
@@ -61,7 +63,7 @@ class Verdict:
 def check(
     tree: Results,
     posterior: Posterior,
-    data: Batch,
+    data: Batch | None = None,
     *,
     init: Params | None = None,
     seed: int = 0,
@@ -77,7 +79,8 @@ def check(
         tree: what `isotherm.sample`, `isotherm.resume` or `isotherm.fit` returned, or draws of another sampler with the
             same names.
         posterior, data: those of the run.
-        init: parameters like those of the run, if they are not a nest of dicts and lists.
+        init: parameters like those of the run, or a function of a random key that draws them, if they are not a nest of
+            dicts and lists.
         seed: of the rows and draws that are looked at.
         progress: whether to show a bar (on a terminal only).
 
@@ -85,6 +88,10 @@ def check(
         A `Verdict`: `bool(verdict)`, `print(verdict)`, `verdict.table`.
     """
     seed = arguments.integer("seed", seed, 0)
+    _, data, _ = opened(posterior, data)
+    data = as_arrays("data", data)
+    check_data(data)
+    tree = as_sampled(tree)
     names, draws, params = _draws(tree, init)
     with Passes(len(jax.tree.leaves(data)[0]), progress) as passes:
         chosen = watched(draws.shape[2])
@@ -122,7 +129,7 @@ def watched_draws(tree: Results) -> tuple[list[str], np.ndarray]:
 
 
 def _own_numbers(tree: Results, draws: np.ndarray, names: list[str]) -> list[Line]:
-    return [*_diverged(tree), *converged(draws, names, STRICT), *statistics(tree, STRICT)]
+    return [*diverged(tree), *converged(draws, names, STRICT), *statistics(tree, STRICT)]
 
 
 def _draws(tree: Results, init: Params | None) -> tuple[list[str], np.ndarray, Params]:
@@ -131,6 +138,8 @@ def _draws(tree: Results, init: Params | None) -> tuple[list[str], np.ndarray, P
     shapes = {str(name): array.values for name, array in dataset.data_vars.items()}
     if init is None:
         init = nested_params({name: array[0, 0] for name, array in shapes.items()})
+    elif is_function(init):
+        init = starting_points(init, 1, 0)[0]
     names, order = named_entries(init)
     if sorted(order) != sorted(shapes):
         raise ValueError(
@@ -140,7 +149,7 @@ def _draws(tree: Results, init: Params | None) -> tuple[list[str], np.ndarray, P
     return names, np.concatenate(flat, axis=2), init
 
 
-def _diverged(tree: Results) -> list[Line]:
+def diverged(tree: Results) -> list[Line]:
     stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else {}
     if "first_bad_step" not in stats:
         return []
@@ -163,8 +172,13 @@ def _moments(
 
 def bounded(names: list[str], found: SteinMoments, errors: float) -> Moments:
     """With the bounds for one parameter, no less than so many standard errors."""
-    shift, variance = errors * found.shift_error, errors * found.variance_error
+    shift, variance = errors * found.shift_error, errors * if_right(found.variance, found.variance_error)
     return Moments(tuple(names), found, np.maximum(WORST_SHIFT, shift), np.maximum(WORST_VARIANCE, variance))
+
+
+def if_right(variance: np.ndarray | float, error: np.ndarray | float) -> np.ndarray:
+    """The error that a variance would have if it were 1: errors grow with it, and would excuse what they come from."""
+    return np.asarray(error / np.maximum(variance, 1.0))
 
 
 def _shift(moments: Moments) -> Line:
@@ -182,12 +196,12 @@ def _shift(moments: Moments) -> Line:
 
 
 def _trace(found: SteinMoments) -> Line:
-    allowed = TRACE + 3 * found.trace_error
+    allowed = TRACE + 3 * float(if_right(found.trace, found.trace_error))
     return Line(
         "variance",
         abs(found.trace - 1) <= allowed,
         f"{found.trace:.3f} ± {found.trace_error:.3f} times what it should be",
-        f"{allowed:.0%} off",
+        f"{allowed:.1%} off",
         "too hot or not mixed: use isotherm.fit or isotherm.eccadl, larger batches, or a smaller step_size",
     )
 
@@ -199,7 +213,7 @@ def _variances(moments: Moments) -> Line:
         "variance of each parameter",
         bool((abs(found.variance - 1) <= allowed).all()),
         f"{found.variance[worst]:.2f} ± {found.variance_error[worst]:.2f} times what it should be for {names[worst]}",
-        f"{allowed[worst]:.0%} off",
+        f"{allowed[worst]:.1%} off",
         "run longer; if it stays, use isotherm.fit, or a smaller step_size",
     )
 

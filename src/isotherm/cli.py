@@ -1,19 +1,17 @@
 """The command line. Nothing heavy is imported before a command needs it, so that --help answers at once."""
 
 import os
-import re
 import sys
 import threading
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from isotherm import mistakes
 from isotherm.experiments import NAMES
-from isotherm.extras import MissingExtraError
+from isotherm.tables import flags
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -51,12 +49,15 @@ def demo() -> None:
     console = Console()
     console.print(demonstration.INTRODUCTION)
     total = len(demonstration.CELLS)
-    with mistakes_in_a_sentence():
+    with mistakes.in_a_sentence():
         results = dict(track(demonstration.run(), "sampling", total, console=Console(stderr=True)))
     console.print(demonstration.table(results))
     path = demonstration.figure(results, Path("isotherm-demo") / "w2.png")
     console.print(f"figure: {path}", soft_wrap=True, highlight=False)
 
+
+app.command()(flags.fit)
+app.command()(flags.predict)
 
 Data = Annotated[
     Path | None,
@@ -67,6 +68,16 @@ Data = Annotated[
         "neither is downloaded.",
     ),
 ]
+OfRun = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="PLACE",
+        help="Of a run of `isotherm fit`, the table, if it is no longer where it was. Of one of `isotherm sample`, the "
+        "folder with the data sets, as there.",
+    ),
+]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run of `isotherm fit` or `isotherm sample`.")]
 
 
 @app.command()
@@ -95,7 +106,7 @@ def reproduce(
 
     columns = progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn()
     times = progress.TimeElapsedColumn(), progress.TimeRemainingColumn()
-    with progress.Progress(*columns, *times, console=Console(stderr=True)) as bar, mistakes_in_a_sentence(bar.stop):
+    with progress.Progress(*columns, *times, console=Console(stderr=True)) as bar, mistakes.in_a_sentence(bar.stop):
         task = bar.add_task("setting up", total=None)
 
         def tick(done: int, total: int, name: str) -> None:
@@ -160,9 +171,9 @@ def sample(
 
 @app.command()
 def resume(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that was given to `isotherm sample`.")],
+    run: Run,
     steps: Annotated[int | None, typer.Option(help="Take this many steps beyond those asked for at the start.")] = None,
-    data: Data = None,
+    data: OfRun = None,
     coordinator: Coordinator = None,
     processes: Processes = None,
     process: Process = None,
@@ -176,13 +187,13 @@ def resume(
 
 @app.command()
 def check(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that was given to `isotherm sample`.")],
-    data: Data = None,
+    run: Run,
+    data: OfRun = None,
 ) -> None:
     """Say whether to believe a run: convergence, mean and variance, without a reference; exit code 1 if not."""
     from isotherm.experiments import stored_runs
 
-    with mistakes_in_a_sentence():
+    with mistakes.in_a_sentence():
         verdict = stored_runs.check_run(run, data)
     typer.echo(str(verdict))
     if not verdict:
@@ -191,23 +202,21 @@ def check(
 
 @app.command()
 def report(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The folder of a run: of `isotherm sample`, or of store= in Python.")
-    ],
-    data: Data = None,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, also of store= in Python.")],
+    data: OfRun = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("report.html"),
 ) -> None:
     """Write one HTML page about a run: whether to believe it, and pictures of its draws."""
     from isotherm.experiments import stored_runs
 
-    with mistakes_in_a_sentence():
+    with mistakes.in_a_sentence():
         verdict = stored_runs.report_run(run, data, out)
     typer.echo(f"{verdict.summary}\nreport: {out}")
 
 
 def join(coordinator: str | None, processes: int | None, process: int | None) -> None:
     """Become one of several processes, if that is asked for; before JAX is used."""
-    with mistakes_in_a_sentence():
+    with mistakes.in_a_sentence():
         if coordinator is None and (processes is not None or process is not None):
             raise ValueError("--coordinator must be given with --processes and --process, such as host:1234")
         if coordinator is not None:
@@ -221,7 +230,7 @@ def _run(work: Callable[[], Any], run: Path, data: Path | None) -> None:
     from isotherm.experiments.stored_runs import status
     from isotherm.processes import ProcessLost, is_first
 
-    with mistakes_in_a_sentence():
+    with mistakes.in_a_sentence():
         try:
             tree = work()
         except ProcessLost as lost:
@@ -252,7 +261,7 @@ def data_fetch(
     """Find the files of one data set, download those that are nowhere, check all, and print where they are."""
     from isotherm.datasets import fetch
 
-    with mistakes_in_a_sentence():
+    with mistakes.in_a_sentence():
         paths = fetch(name, data)
     for path in paths:
         typer.echo(path)
@@ -263,24 +272,9 @@ def data_check(data: Data = None) -> None:
     """Print for every file whether it is there and right; exit code 1 if one is there and wrong."""
     from isotherm.datasets import check
 
-    with mistakes_in_a_sentence():
+    with mistakes.in_a_sentence():
         files = check(data)
     for name, file, status in files:
         typer.echo(f"{name}/{file}: {status}")
     if any(status not in ("ok", "missing", "present, no checksum known") for _, _, status in files):
         raise typer.Exit(1)
-
-
-@contextmanager
-def mistakes_in_a_sentence(before: Callable[[], Any] = lambda: None) -> Iterator[None]:
-    """What a user can cause ends the command with one sentence and exit code 1; `before` is called first. Warnings are
-    sentences too, without the place in the code that they come from."""
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: typer.echo(f"warning: {message}", err=True)
-            yield
-    except (OSError, ValueError, MissingExtraError) as error:  # DatasetError and StoreError are OSErrors
-        before()
-        sentence = re.sub(r"^\[Errno \d+\] ", "", str(error)).replace("data_dir (--data)", "--data")
-        typer.echo(f"error: {sentence}", err=True)
-        raise typer.Exit(1) from None

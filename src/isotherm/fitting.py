@@ -1,6 +1,5 @@
 """`isotherm.fit`, the front door: no step size, no batch size, no number of steps."""
 
-import math
 import os
 import warnings
 from collections.abc import Sequence
@@ -12,11 +11,9 @@ from isotherm import arguments, processes
 from isotherm.anchored import Anchored
 from isotherm.anchoring.anchor import CannotAnchor, anchor
 from isotherm.batches import placed
-from isotherm.diagnostics.convergence import convergence
-from isotherm.posterior import Posterior
+from isotherm.posterior import Posterior, opened
 from isotherm.run import checks
-from isotherm.run.doubts import entry
-from isotherm.run.goal import R_HAT, Goal, watched
+from isotherm.run.goal import Goal
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run, make_run
 from isotherm.samplers import eccadl
@@ -32,7 +29,7 @@ PILOT = 300  # steps that show whether the noise is what it was measured to be
 LARGE_SHARE = 0.25  # of the rows in a batch: then anchoring saves nothing
 MOST_BENT = 0.6  # of the force that is not a Gaussian's, at typical draws
 TOO_HOT = 2.0  # by how much ξ may be above A, beside 5 of its standard deviations
-FEWEST = 8  # draws, from which nothing can be said
+FEWEST = 8  # draws that are kept, however few steps there may be
 SMALL = 5_000  # rows, of which all can be used at every step
 PLAIN_BATCH = (32, 1000)  # rows, at least and at most, of a sixteenth of the data
 PLAIN_PASSES = (20, 50, 300)  # burn-in, the first look, and the end
@@ -41,11 +38,13 @@ EXACT_STEPS = (1_000, 4_000, 100_000)  # the same with all rows at every step
 
 def fit(
     posterior: Posterior,
-    data: Batch,
+    data: Batch | None = None,
     init: Params | None = None,
     *,
     ess: int = 400,
     seconds: float | None = None,
+    steps: int | None = None,
+    anchored: bool = True,
     chains: int = 4,
     seed: int = 0,
     store: str | os.PathLike[str] | None = None,
@@ -59,12 +58,15 @@ def fit(
     or plain, until every parameter has `ess` effective draws and R-hat is at most 1.01.
 
     Args:
-        posterior: the model.
-        data: a pytree of arrays with one leading length N.
+        posterior: the model, or what `isotherm.from_numpyro` made of it, which has data and a start of its own.
+        data: a pytree of arrays with one leading length N, or a table of pandas, polars or Arrow.
         init: the parameters to start from, such as zeros of their shapes. An anchored posterior needs none.
         ess: how many effective draws every parameter must have, in the bulk and in the tails.
         seconds: when to stop sampling at the latest; without it, after 200,000 steps, or 300 passes over the data where
             anchoring does not pay.
+        steps: after how many steps to stop at the latest; unlike `seconds`, it gives the same draws everywhere.
+        anchored: whether to try anchoring. False saves the attempt for a model that is known to have many modes, such
+            as a network, and is not warned of.
         chains: how many independent chains.
         seed: same seed, same draws.
         store: a folder to be made, such as "run.zarr", with which `isotherm.resume` goes on however the run ends.
@@ -75,34 +77,38 @@ def fit(
         What `isotherm.sample` returns. Its attributes `fit_method`, `fit_reason` and, where it is anchored,
         `anchor_order`, `anchor_noise` and so on say what was chosen, and why.
     """
+    bound = None if steps is None else arguments.integer("steps", steps, 8)
     goal = Goal(
         arguments.positive("ess", ess),
-        MOST_ANCHORED,
+        MOST_ANCHORED if bound is None else bound,
         None if seconds is None else arguments.positive("seconds", seconds),
     )
     with processes.together():
         check_place(store)
+        model, data, init = opened(posterior, data, init)
         data = processes.agreed(lambda: checks.checked_data(data))
         if make_mesh(devices, spread, arguments.integer("chains", chains, 1)) is None:
             data = jax.tree.map(placed, data)  # once for all that follows
         settings: Json = {
             "chains": chains, "seed": seed, "name": None, "replace": True, "devices": devices, "over": spread,
         }  # fmt: skip
-        anchored, why_not = anchored_or_why_not(posterior, data, init, settings, progress)
-        if anchored is not None and not why_not:
-            run = make_run(anchored, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(anchored))
+        found: Anchored | None = None
+        if anchored:
+            found, why_not = anchored_or_why_not(model, data, init, settings, progress)
+        else:
+            why_not = "anchored=False"
+        if found is not None and not why_not:
+            run = make_run(found, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(found))
             draws = max(FIRST_DRAWS, int(STEPS_A_DRAW * goal.ess / run.chains))
             plan = Plan(BURN_IN + draws, BURN_IN, 1)
         else:
-            warnings.warn(why_not, RuntimeWarning, stacklevel=2)
-            if anchored is not None and (init is None or anchored.findings.modes == 1):
-                init = anchored.mode
-            run, plan, most = plain_run(posterior, data, init, settings, why_not)
-            goal = goal._replace(most_steps=most)
-        tree = run_to_end(run, plan, store, progress, goal)
-        for message in shortfall(tree, goal):
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
-        return tree
+            if anchored:
+                warnings.warn(why_not, RuntimeWarning, stacklevel=2)
+            if found is not None and (init is None or found.findings.modes == 1):
+                init = found.mode
+            run, plan, most = plain_run(model, data, init, settings, why_not)
+            goal = goal._replace(most_steps=most if bound is None else bound)
+        return posterior.results(run_to_end(run, shortened(plan, bound), store, progress, goal))
 
 
 def anchored_or_why_not(
@@ -151,7 +157,7 @@ def too_hot(anchored: Anchored, data: Batch, settings: Json) -> str:
     run = make_run(anchored, eccadl(), data, None, batch_size=None, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        tree = run_to_end(run, Plan(PILOT, PILOT // 2, 1), None, progress=False)
+        tree = run_to_end(run, Plan(PILOT, PILOT // 2, 1), None, progress=False, judged=False)
     if tree.attrs["interrupted"]:
         raise KeyboardInterrupt
     friction = float(tree["sample_stats"]["friction"].mean())
@@ -192,28 +198,12 @@ def plain_run(
     return run, Plan(first, burn_in, thin), most
 
 
-def shortfall(tree: Results, goal: Goal) -> list[str]:
-    """What is missing to the goal, if anything, in a sentence."""
-    posterior = tree["posterior"].to_dataset()
-    names = [
-        entry(str(name), array.shape[2:], index)
-        for name, array in posterior.data_vars.items()
-        for index in range(math.prod(array.shape[2:]))
-    ]
-    arrays = [array.values for array in posterior.data_vars.values()]
-    draws = np.concatenate([array.reshape(*array.shape[:2], math.prod(array.shape[2:])) for array in arrays], axis=2)
-    chosen, good = watched(draws.shape[2]), first_bad_steps(tree) < 0
-    if draws.shape[1] < FEWEST or not good.any():
-        return []  # said already
-    found = convergence(draws[good][..., chosen])
-    if goal.is_met(found):
-        return []
-    worst = int(np.nanargmin(found.least_ess))
-    return [
-        f"fit stopped with {found.least_ess[worst]:.0f} effective draws of {names[chosen[worst]]}, where "
-        f"{goal.ess:.0f} were asked for, and R-hat up to {np.nanmax(found.r_hat):.3f}, where {R_HAT} is the bound: do "
-        "not rely on it yet; give it more seconds, or go on with isotherm.resume if it has a store"
-    ]
+def shortened(plan: Plan, steps: int | None) -> Plan:
+    """No more than so many steps, of which at most a quarter are burn-in and eight draws or more are kept."""
+    if steps is None or steps >= plan.steps:
+        return plan
+    burn_in = min(plan.burn_in, steps // 4)
+    return Plan(steps, burn_in, max(1, min(plan.thin, (steps - burn_in) // FEWEST)))
 
 
 def first_bad_steps(tree: Results) -> np.ndarray:

@@ -160,6 +160,16 @@ def forest(names: Sequence[str], draws: np.ndarray) -> tuple[bytes, bool]:
     return _png(figure), apart
 
 
+def reliability(predicted: np.ndarray, came: np.ndarray, counts: np.ndarray) -> bytes:
+    """How often what was predicted with a probability came, by probability, ± 2 standard errors."""
+    figure, axes = _figure("", "predicted probability", "how often it came")
+    errors = 2 * np.sqrt(np.maximum(came * (1 - came), 0.25 / counts) / counts)
+    axes.plot([0, 1], [0, 1], color=LEVEL, linewidth=1, linestyle="--")
+    axes.errorbar(predicted, came, yerr=errors, color=GOOD, fmt="o-", markersize=3.5, elinewidth=1, linewidth=0.8)
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    return _png(figure)
+
+
 def short(name: str) -> str:
     """A long name without its middle, as beginning and end tell names apart."""
     name = " ".join(name.split())

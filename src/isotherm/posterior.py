@@ -22,7 +22,20 @@ from jax.tree_util import register_static
 
 from isotherm import arguments
 from isotherm.alias import AliasTable
-from isotherm.types import Array, Batch, Bool, Example, Float, Matrix, Number, Params, RandomKey, Scalar, Vector
+from isotherm.types import (
+    Array,
+    Batch,
+    Bool,
+    Example,
+    Float,
+    Matrix,
+    Number,
+    Params,
+    RandomKey,
+    Results,
+    Scalar,
+    Vector,
+)
 
 Unravel = Callable[[Vector], Params]
 
@@ -220,6 +233,15 @@ class Posterior:
         """The model alone, without what is known of it besides."""
         return Posterior(self.log_likelihood, self.log_prior)
 
+    def opened(self, data: Batch | None, init: Params | None) -> tuple["Posterior", Batch, Params | None]:
+        """The model that is sampled, its data and where to start: those given or, in place of None, the model's own,
+        if it has some (bridges/numpyro.py)."""
+        return self, data, init
+
+    def results(self, tree: Results) -> Results:
+        """The results of a run as its user is to see them."""
+        return tree
+
     is_whitened = False  # whether the curvature is about 1 in every direction of the positions
 
     @property
@@ -346,3 +368,10 @@ class Posterior:
             size=n,
             is_whitened=self.is_whitened,
         )
+
+
+def opened(posterior: object, data: Batch | None, init: Params | None = None) -> tuple[Posterior, Batch, Params | None]:
+    """What `Posterior.opened` says, if that is what was given."""
+    if not isinstance(posterior, Posterior):
+        raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
+    return posterior.opened(data, init)

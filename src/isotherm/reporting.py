@@ -1,7 +1,7 @@
 """`isotherm.report`: one HTML page about a run, the verdict first, then pictures with how to read them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -14,7 +14,7 @@ from isotherm.checking import Moments, Verdict, check, check_without_data, watch
 from isotherm.diagnostics.convergence import Convergence, convergence
 from isotherm.extras import require
 from isotherm.page import Entry, Table
-from isotherm.posterior import Posterior
+from isotherm.posterior import Posterior, opened
 from isotherm.run.doubts import (
     FEWEST_DRAWS,
     STRICT,
@@ -102,6 +102,8 @@ def report(
         The path of the page.
     """
     require("matplotlib", "plots", "a report")
+    if posterior is not None:
+        _, data, _ = opened(posterior, data)
     if (posterior is None) != (data is None):
         missing = "data" if data is None else "posterior"
         raise ValueError(f"posterior and data must be given together, and {missing} is missing")
@@ -109,17 +111,33 @@ def report(
         verdict = check(tree, posterior, data, init=init, progress=progress)
     elif verdict is None:
         verdict = check_without_data(tree)
-    names, values = watched_draws(tree)
+    return write(tree, verdict, path)
+
+
+def write(
+    tree: Results,
+    verdict: Verdict,
+    path: str | os.PathLike[str],
+    *,
+    names: Mapping[str, str] | None = None,
+    found: str = "",
+    title: str | None = None,
+) -> Path:
+    """The page, with what a verdict says; `names` are better ones for parameters, and `found` is HTML about what the
+    run found, for which a run of a table has words."""
+    own_names, values = watched_draws(tree)
+    shown = [(names or {}).get(name, name) for name in own_names]
     good, words = _good_chains(tree, values)
-    parts = [_verdict(verdict, tree), _making(tree, len(names), words)]
+    parts = [_verdict(verdict, tree), found, _making(tree, len(shown), words)]
     if values.shape[1] < FEWEST_DRAWS or not good.any():
         why = "every chain diverged" if not good.any() else f"there are {values.shape[1]} draws a chain"
         parts.append(f"<h2>Pictures</h2><p>There are none: {escape(why)}.</p>")
     else:
-        draws = _draws(tree, names, values[good])
+        draws = _draws(tree, shown, values[good])
         parts += [_worst(draws), _thermostat(tree, draws, good), _moments(verdict.moments), _forest(draws)]
     name = tree.attrs.get("name")
-    return page.write(Path(path), f"Report of {name}" if name else "Report of a run", "\n".join(parts))
+    title = title or (f"Report of {name}" if name else "Report of a run")
+    return page.write(Path(path), title, "\n".join(parts))
 
 
 def _good_chains(tree: Results, values: np.ndarray) -> tuple[np.ndarray, list[str]]:

@@ -35,7 +35,7 @@ from isotherm.types import Batch, Params, Results
 def sample(
     posterior: Posterior,
     sampler: Sampler[Any],
-    data: Batch,
+    data: Batch | None = None,
     init: Params | None = None,
     *,
     batch_size: int | None = None,
@@ -56,11 +56,11 @@ def sample(
     """Draw from `posterior` given `data` with `sampler`.
 
     Args:
-        posterior: the model, or what `isotherm.anchor` made of it.
+        posterior: the model, or what `isotherm.anchor` or `isotherm.from_numpyro` made of it.
         sampler: `isotherm.mccadl(...)` or another. At step_size="auto" a step size is looked for first, unless the
             sampler chooses by itself (`isotherm.eccadl`); the attributes say what was found.
-        data: a pytree of arrays with one leading length N. Where there are several processes (`jax.distributed`), each
-            gives its own rows, and N is the sum.
+        data: a pytree of arrays with one leading length N, or a table of pandas, polars or Arrow. Where there are
+            several processes (`jax.distributed`), each gives its own rows, and N is the sum.
         init: the parameters to start from, or a function of a random key that draws them, one start a chain. Chains on
             an anchored posterior start at typical draws unless it is given.
         batch_size: n, the number of examples a step looks at; an anchored posterior has one of its own.
@@ -72,7 +72,8 @@ def sample(
         seed: same seed, same draws.
         replace: whether a batch may hold an example twice. `batch_size=N, replace=False` is the exact gradient.
         probabilities: a positive number for each row, if rows are not to be drawn with equal probabilities: row i then
-            counts 1/(Np_i) times, so that the posterior stays the same.
+            counts 1/(Np_i) times, so that the posterior stays the same. With `isotherm.mccadl`, take
+            covariance_batch="own" then.
         store: a folder to be made, such as "run.zarr", where draws and state are written as the run goes. The run
             then holds little in memory, can be looked at with `xarray.open_datatree` while it goes, and, however it
             ends, `isotherm.resume` goes on with it. SIGTERM and SIGHUP end it in good order, with status 143 and 129.
@@ -105,7 +106,7 @@ def sample(
         plan = make_plan(steps, passes, burn_in, thin, run.batches)
         processes.check_same({"steps, passes, burn_in or thin": plan, "store": store is not None})
         check_place(store)
-        return run_to_end(with_step_size(run, progress), plan, store, progress)
+        return posterior.results(run_to_end(with_step_size(run, progress), plan, store, progress))
 
 
 def check_place(store: str | os.PathLike[str] | None) -> None:
@@ -125,7 +126,12 @@ def with_step_size(run: Run, progress: bool) -> Run:
 
 
 def run_to_end(
-    run: Run, plan: Plan, store: str | os.PathLike[str] | None, progress: bool, goal: Goal | None = None
+    run: Run,
+    plan: Plan,
+    store: str | os.PathLike[str] | None,
+    progress: bool,
+    goal: Goal | None = None,
+    judged: bool = True,
 ) -> Results:
     """The results of a run that begins, or of as much of it as there is when it is stopped."""
     check_place(store)
@@ -133,7 +139,8 @@ def run_to_end(
         with TRACING:
             processes.agreed(lambda: check_starts(run.evaluation, run.starts, run.data))
         if store is None:
-            return execute(moving, plan, 0, 0.0, Recorder(Labels(run, plan), moving.missing()), progress, goal)
+            recorder = Recorder(Labels(run, plan), moving.missing())
+            return execute(moving, plan, 0, 0.0, recorder, progress, goal, judged)
         path, header = as_path(store), new_header(run, plan, goal=goal)
 
         def new_store() -> Recorder:
@@ -146,7 +153,7 @@ def run_to_end(
             return recorder
 
         recorder = processes.agreed(new_store)
-        return finished(execute(moving, plan, 0, 0.0, recorder, progress, goal), path)
+        return finished(execute(moving, plan, 0, 0.0, recorder, progress, goal, judged), path)
 
 
 def finished(tree: Results, path: Path) -> Results:
@@ -157,7 +164,7 @@ def finished(tree: Results, path: Path) -> Results:
 def resume(
     store: str | os.PathLike[str],
     posterior: Posterior,
-    data: Batch,
+    data: Batch | None = None,
     *,
     steps: int | None = None,
     sampler: Sampler[Any] | None = None,
@@ -198,7 +205,7 @@ def resume(
             return opened.enter_context(closing(StoreRecorder(path, run, header, tail)))
 
         recorder = processes.agreed(old_store)
-        return finished(continued(moving, header, recorder, progress), path)
+        return posterior.results(finished(continued(moving, header, recorder, progress), path))
 
 
 def continued(moving: Chains, header: Header, recorder: Recorder, progress: bool) -> Results:

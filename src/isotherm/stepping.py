@@ -3,23 +3,24 @@
 The bias of a step size is measured on a short run by the forces at its draws (diagnostics/stein.py): how far the mean
 is off, in posterior standard deviations, and the variance over the true one. All runs start at the same draws of the
 Gaussian that the posterior is near to. Each goes on, twice as long each time, until its chains have forgotten where
-they started and the bias is on one side of the bound; it is measured on the second half.
+they started and the bias is on one side of the bound, or so near to it that it does not matter on which; it is
+measured on the second half.
 """
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm import arguments
+from isotherm import arguments, bars
 from isotherm.anchored import Anchored
 from isotherm.anchoring.anchor import MOST_PARAMETERS, CannotAnchor, anchor
 from isotherm.anchoring.forces import Forces, spread_of
 from isotherm.anchoring.progress import Passes
-from isotherm.diagnostics.stein import Bias, stein_bias
+from isotherm.diagnostics.stein import Bias, memory_of, stein_bias
 from isotherm.posterior import Posterior
 from isotherm.run.chains import Chains
 from isotherm.run.checks import check_starts
@@ -38,8 +39,8 @@ NUMBERS = 2**12  # with about so many coordinates together
 FIRST_LOOK = 256  # steps
 MOST_STEPS = 2**15  # of one run
 FORGOTTEN = 0.25  # the variance of chains' means over that of draws, at most: a chain is then worth four draws or more
-LOOKS = 4  # after that, each at twice the steps, if the bias is too near to the bound to tell
-SURE = 2.0  # standard errors between the bias and the bound
+SURE = 2.0  # standard errors between the bias and the bound,
+TIGHT = 0.2  # or its error over the bound, at most: as bias grows with h, or faster, h is then known well enough
 GROSS = 1.0  # a bias, whatever the chains remember, that no start explains
 PRECISION = 1.2  # the smallest step that does not pass over the largest that does, at most
 MOST_TRIALS = 40
@@ -89,7 +90,7 @@ class Found(NamedTuple):
 def largest_step(
     posterior: Posterior,
     sampler: Sampler[Any],
-    data: Batch,
+    data: Batch | None = None,
     init: Params | None = None,
     batch_size: int | None = None,
     *,
@@ -226,25 +227,36 @@ class Trials:
 
     def judged(self, chains: Chains, step_size: float) -> Trial:
         """Looks at a run after FIRST_LOOK steps, twice as many, and so on, until it can be told whether it passes."""
-        step, end, looks = 0, FIRST_LOOK, 0
+        step, end = 0, FIRST_LOOK
         while True:
             self.show(f"step size {step_size:.3g}, {end:,} steps")
             draws = looked_at(chains, Plan(end, end // 2, end // 2 // self.draws), step)
             if draws is None:
                 return Trial(step_size, None, end, False)
-            found = self.bias(draws)
-            forgotten = found.memory <= FORGOTTEN
-            looks += forgotten
-            worst = excess(found, self.bound)
-            sure = abs(worst) > SURE or looks > LOOKS or end >= MOST_STEPS
-            if is_gross(found) or (forgotten and sure) or end >= MOST_STEPS:
-                return Trial(step_size, found, end, forgotten and worst <= 0 and not is_gross(found))
+            z, last = self.positions(draws), end >= MOST_STEPS
+            if last or memory_of(z) <= FORGOTTEN or np.mean(z**2) > 1 + GROSS:  # else forces would tell nothing yet
+                found = stein_bias(z, self.forces_at(z))
+                forgotten = found.memory <= FORGOTTEN
+                if is_gross(found) or last or (forgotten and is_told(found, self.bound)):
+                    passes = forgotten and excess(found, self.bound) <= 0 and not is_gross(found)
+                    return Trial(step_size, found, end, passes)
             step, end = end, 2 * end
 
     def bias(self, draws: np.ndarray) -> Bias:
-        """At temperature T standard deviations are √T times as large, and the force of what is drawn from 1/T."""
-        z, root = self.forces.positions(draws), float(getattr(self.run.sampler, "temperature", 1.0)) ** 0.5
-        return stein_bias(z / root, self.forces.at(z, self.size) / root)
+        z = self.positions(draws)
+        return stein_bias(z, self.forces_at(z))
+
+    def positions(self, draws: np.ndarray) -> np.ndarray:
+        """In standard deviations: at temperature T they are √T times as large, and the force of what is drawn is 1/T
+        of the posterior's."""
+        return self.forces.positions(draws) / self.root_temperature
+
+    def forces_at(self, z: np.ndarray) -> np.ndarray:
+        return self.forces.at(z * self.root_temperature, self.size) / self.root_temperature
+
+    @property
+    def root_temperature(self) -> float:
+        return float(getattr(self.run.sampler, "temperature", 1.0)) ** 0.5
 
 
 def draws_of(parameters: int) -> int:
@@ -254,10 +266,21 @@ def draws_of(parameters: int) -> int:
 
 def excess(found: Bias, bound: float) -> float:
     """By how many standard errors the mean or the variance, the worse of the two, is beyond the bound."""
+    return float(max(_excesses(found, bound)))
+
+
+def is_told(found: Bias, bound: float) -> bool:
+    """Whether one of the two is surely beyond the bound, or each is surely within or known well enough."""
+    over = _excesses(found, bound)
+    well = found.square_error <= TIGHT * bound**2, found.trace_error <= TIGHT * bound
+    return max(over) > SURE or all(each < -SURE or known for each, known in zip(over, well, strict=True))
+
+
+def _excesses(found: Bias, bound: float) -> list[float]:
     least = np.finfo(np.float64).tiny
     mean = (found.square - bound**2) / max(found.square_error, least)
     variance = (abs(found.trace - 1) - bound) / max(found.trace_error, least)
-    return float(np.nan_to_num(np.max([mean, variance]), nan=np.inf))
+    return [float(np.nan_to_num(each, nan=np.inf)) for each in (mean, variance)]
 
 
 def is_gross(found: Bias) -> bool:
@@ -307,17 +330,9 @@ def no_step(trials: list[Trial], bound: float) -> str:
 @contextmanager
 def line(show: bool) -> Iterator[Callable[[str], object]]:
     """A line that says what is being tried; silent unless `show` and standard error is a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
-    bar: AbstractContextManager[Any] = Progress(
-        SpinnerColumn(),
-        TextColumn("looking for the largest step: {task.description}"),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not (show and (console.is_terminal or console.is_jupyter)),
-    )
-    with bar as progress:
+    words = TextColumn("looking for the largest step: {task.description}")
+    with bars.progress(show, SpinnerColumn(), words, TimeElapsedColumn()) as progress:
         task = progress.add_task("", total=None)
         yield lambda words: progress.update(task, description=words)

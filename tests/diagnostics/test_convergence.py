@@ -48,6 +48,15 @@ def test_chains_that_disagree_are_seen():
     assert found.least_ess[0] < 100
 
 
+def test_one_chain_is_compared_with_itself():
+    draws = RNG.standard_normal((1, 1001, 2))
+    draws[0, 600:, 1] += 1
+    found = convergence(draws)
+    assert found.r_hat[0] < 1.01
+    assert found.r_hat[1] > 1.1
+    np.testing.assert_allclose(found.r_hat, convergence(draws[0, :1000].reshape(2, 500, 2)).r_hat, rtol=1e-12)
+
+
 def test_a_parameter_that_never_moves_has_no_number_to_fail_on():
     """And nothing is warned of. ArviZ gives all draws for it."""
     found = convergence(np.concatenate([np.ones((4, 100, 1)), RNG.standard_normal((4, 100, 1))], axis=2))

@@ -7,7 +7,7 @@ import pytest
 
 import isotherm
 from isotherm.datasets.linear_regression import ExactPosterior
-from isotherm.experiments import metrics, nuts, reproduce
+from isotherm.experiments import metrics, nuts, reproduce, verdicts
 from isotherm.experiments.experiment import Experiment, Options
 from isotherm.experiments.tasks import METHODS, Materials, Task
 from isotherm.models import DRBM, Linear, Logistic
@@ -43,6 +43,12 @@ def task(load, **more):
 
 
 @pytest.fixture
+def unchecked(monkeypatch):
+    """Without `isotherm.check`, of which other tests know (tests/experiments/test_verdicts.py)."""
+    monkeypatch.setattr(verdicts, "of_run", lambda *_: {})
+
+
+@pytest.fixture
 def tiny(monkeypatch):
     """Puts an experiment in the place of `reproduce mnist`."""
 
@@ -72,7 +78,10 @@ def test_a_classifier_end_to_end(tmp_path, tiny):
     (truth,) = [cell["metrics"] for cell in cells if cell["kind"] == "reference"]
     by_cell = {(c["sampler"], c["step_size"], c["friction"], c["seed"]): c for c in cells}
     good = by_cell["mccadl", 0.02, 1.0, 0]
-    assert set(metrics.CLASSIFIER) | {"variance_ratio", "mean_error"} == set(good["metrics"])
+    assert set(metrics.CLASSIFIER) | {"variance_ratio", "mean_error"} | set(verdicts.NAMES) == set(good["metrics"])
+    assert good["metrics"]["checked_variance"] == good["check"]["checked_variance"] > 0
+    assert "effective draws" in good["check"]["bad"]
+    assert good["check"]["passes"] > 0
     assert good["metrics"]["expected_log_loss"] == pytest.approx(truth["expected_log_loss"], rel=0.2)
     assert good["curves"]["passes"][-1] == 20
     assert -good["curves"]["log_likelihood"][-1] == good["metrics"]["posterior_mean_log_loss"]
@@ -81,14 +90,17 @@ def test_a_classifier_end_to_end(tmp_path, tiny):
     bad = by_cell["ccadl", 5.0, 1.0, 0]
     assert bad["first_bad_step"] > 0
     assert set(bad["metrics"].values()) == {None}
+    assert bad["check"] == {}
     assert (tmp_path / "figures" / "mnist.pdf").exists()
     page = (tmp_path / "report.html").read_text()
     assert "Reference (NUTS)" in page
     assert f"NaN, step {min(by_cell['ccadl', 5.0, 1.0, s]['first_bad_step'] for s in (0, 1))}" in page
     assert "largest usable step" in page
+    assert "whether to believe the draws" in page
+    assert "as isotherm.check finds it without a reference" in page
 
 
-def test_linear_regression_has_w2(tmp_path, tiny):
+def test_linear_regression_has_w2(tmp_path, tiny, unchecked):
     tiny("w2", task(linear, frictions=(1.0,)))
     cells, _, _ = run(tmp_path)
     distances = {(c["sampler"], c["step_size"], c["seed"]): c["metrics"]["w2"] for c in cells}
@@ -96,7 +108,7 @@ def test_linear_regression_has_w2(tmp_path, tiny):
     assert distances["ccadl", 5.0, 0] is None
 
 
-def test_a_drbm_has_predictive_metrics_and_a_random_start(tmp_path, tiny):
+def test_a_drbm_has_predictive_metrics_and_a_random_start(tmp_path, tiny, unchecked):
     tiny("error", task(drbm, step_sizes=(0.02,), frictions=(10.0,), methods=("sgnht",), thin=5))
     cells, _, _ = run(tmp_path)
     for cell in cells:
@@ -105,7 +117,7 @@ def test_a_drbm_has_predictive_metrics_and_a_random_start(tmp_path, tiny):
     assert cells[0]["metrics"] != cells[1]["metrics"]  # another seed, another start
 
 
-def test_running_again_computes_nothing_and_writes_the_same(tmp_path, tiny, monkeypatch):
+def test_running_again_computes_nothing_and_writes_the_same(tmp_path, tiny, monkeypatch, unchecked):
     tiny("w2", task(linear, frictions=(1.0,)))
     run(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.glob("results.*")}
@@ -114,7 +126,7 @@ def test_running_again_computes_nothing_and_writes_the_same(tmp_path, tiny, monk
     assert {path.name: path.read_bytes() for path in tmp_path.glob("results.*")} == before
 
 
-def test_seeds_are_added_to_those_there(tmp_path, tiny):
+def test_seeds_are_added_to_those_there(tmp_path, tiny, unchecked):
     tiny("w2", task(linear, step_sizes=(0.02,), frictions=(1.0,), methods=("sgnht",)))
     few, _, _ = run(tmp_path)
     more, _, _ = run(tmp_path, seeds=3)
@@ -122,7 +134,7 @@ def test_seeds_are_added_to_those_there(tmp_path, tiny):
     assert len(more) == 3
 
 
-def test_without_blackjax_the_rest_goes_on(tmp_path, tiny, monkeypatch):
+def test_without_blackjax_the_rest_goes_on(tmp_path, tiny, monkeypatch, unchecked):
     monkeypatch.setattr(nuts, "available", lambda: False)
     tiny("log_likelihood", task(logistic, reference_draws=100, methods=("sgnht",), seeds=1))
     cells, _, told = run(tmp_path)
@@ -130,7 +142,7 @@ def test_without_blackjax_the_rest_goes_on(tmp_path, tiny, monkeypatch):
     assert {cell["kind"] for cell in cells} == {"cell"}
 
 
-def test_a_quick_report_says_so_and_where_it_is_from(tmp_path, tiny):
+def test_a_quick_report_says_so_and_where_it_is_from(tmp_path, tiny, unchecked):
     tiny("w2", task(linear, step_sizes=(0.02,), frictions=(1.0,), methods=("sgnht",)))
     run(tmp_path, quick=True)
     page = (tmp_path / "report.html").read_text()

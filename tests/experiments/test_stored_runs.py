@@ -73,29 +73,29 @@ def test_every_problem_has_a_name_of_its_own():
 )
 def test_mistakes_are_told_before_anything_is_made(tmp_path, words, message):
     answer = invoke("sample", words[0], tmp_path / "run", *words[1:])
-    assert answer.exit_code == 1
+    assert answer.exit_code == 2
     assert message in answer.output
     assert not (tmp_path / "run").exists()
 
 
 def test_what_cannot_be_resumed_is_refused(tmp_path):
     answer = invoke("resume", tmp_path / "none")
-    assert answer.exit_code == 1
+    assert answer.exit_code == 2
     assert "which is not there" in answer.output
     posterior = isotherm.Posterior(lambda theta, x: -jnp.sum((theta - x) ** 2), lambda theta: -jnp.sum(theta**2))
     data = np.zeros((20, 2), np.float32)
     arguments = {"batch_size": 5, "steps": 20, "thin": 1, "progress": False}
     isotherm.sample(posterior, isotherm.sgld(1e-3), data, jnp.zeros(2), store=tmp_path / "mine", **arguments)
     answer = invoke("resume", tmp_path / "mine")
-    assert answer.exit_code == 1
-    assert "was not started with `isotherm sample`" in answer.output
+    assert answer.exit_code == 2
+    assert "was not started with `isotherm fit` or `isotherm sample`" in answer.output
 
 
 def test_a_folder_that_is_no_run_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "photographs").mkdir()
     (tmp_path / "photographs" / "cat.jpg").write_bytes(b"")
     answer = invoke("resume", tmp_path / "photographs")
-    assert answer.exit_code == 1
+    assert answer.exit_code == 2
     assert isinstance(answer.exception, SystemExit), answer.exception
     assert answer.output.startswith("error: ")
     assert "photographs" in answer.output
@@ -118,7 +118,7 @@ def test_the_command_that_continues_a_run_names_the_same_data(data_dir, words):
 def test_a_wrong_folder_is_named_as_it_was_typed(tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     answer = invoke(*words, "--data", "nowhere")
-    assert answer.exit_code == 1
+    assert answer.exit_code == 2
     assert "error: --data must " in answer.output
     assert "got 'nowhere'" in answer.output
     assert "data_dir" not in answer.output

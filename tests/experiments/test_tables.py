@@ -56,3 +56,30 @@ def test_a_diverged_cell_says_when():
 @pytest.mark.parametrize(("value", "shade"), [(1.0, "near"), (0.96, "close"), (1.15, "off"), (3.0, "far")])
 def test_shades(value, shade):
     assert tables._shade(value, 1.0) == shade
+
+
+def verdicts(*checks, **more):
+    entries = [entry(*SETTING, 0.2, 200, seed=seed, check=check, **more) for seed, check in enumerate(checks)]
+    entries.append(entry("eccadl", *SETTING[1:], 0.15, 200))
+    return [table for table in tables.of_task(TASK, entries) if "whether to believe" in table.title]
+
+
+GOOD = {"good": True, "bad": []}
+HOT = {"good": False, "bad": ["kinetic temperature", "variance"]}
+
+
+def test_what_check_says_stands_beside_the_reference():
+    (table,) = verdicts(GOOD, GOOD)
+    assert table.title == "MNIST, digits 7 and 9: whether to believe the draws"
+    assert "knows nothing of the reference" in table.caption
+    assert cell(table, "sgnht") == ("ok", "", "good", False)
+    assert cell(table, "eccadl").text == "–"
+    assert cell(verdicts(GOOD, HOT, {"good": False, "bad": ["variance", "mean"]})[0], "sgnht") == (
+        "1 of 3 ok", "kinetic temperature, variance, mean", "bad", False
+    )  # fmt: skip
+    assert cell(verdicts(HOT)[0], "sgnht")[:2] == ("bad", "kinetic temperature, variance")
+    assert cell(verdicts(GOOD, {}, first_bad_step=9)[0], "sgnht").text == "NaN, step 9"
+
+
+def test_cells_of_earlier_versions_have_no_verdicts():
+    assert verdicts({}, {}) == []

@@ -1,5 +1,7 @@
 """Bad input gets clear words before anything is compiled."""
 
+import sys
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -179,6 +181,49 @@ def test_a_table_with_text_names_the_column():
         sample(data={"x": table, "y": Y})
 
 
+TABLES = {
+    "pandas": pd.DataFrame,
+    "polars": lambda columns: pytest.importorskip("polars").DataFrame(columns),
+    "pyarrow": lambda columns: pytest.importorskip("pyarrow").table(columns),
+    "an Arrow stream": lambda columns: pytest.importorskip("pyarrow").table(columns).to_reader(),
+}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_a_table_is_a_dict_of_its_columns(table):
+    columns = {"age": [1.5, 2.0], "children": [3, 0], "member": [True, False]}
+    found = checks.as_arrays("data", table(columns))
+    assert list(found) == list(columns)
+    for name, column in columns.items():
+        assert found[name].dtype == np.asarray(column).dtype
+        np.testing.assert_array_equal(found[name], column)
+    inside = checks.as_arrays("data", {"x": table(columns)})
+    np.testing.assert_array_equal(inside["x"], [[1.5, 3, 1], [2, 0, 0]])
+    with pytest.raises(TypeError, match=r"^data: column 'city' must hold numbers, got dtype \w+; encode it as numbers"):
+        checks.as_arrays("data", table({"age": [1.0, 2.0], "city": ["Ulm", "Bonn"]}))
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_what_is_missing_in_a_table_is_named(table):
+    with pytest.raises(ValueError, match=r"data\['age'\] must be finite, got nan in row 1"):
+        checks.check_data(checks.as_arrays("data", table({"age": [1, None]})))
+
+
+def test_two_columns_of_one_name():
+    with pytest.raises(ValueError, match="data has two columns named 'a'; rename one"):
+        checks.as_arrays("data", pd.DataFrame(np.zeros((2, 2)), columns=["a", "a"]))
+
+
+def test_an_arrow_stream_without_pyarrow(monkeypatch):
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise AssertionError("nobody reads it")
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ModuleNotFoundError, match="data is a Stream, and reading it needs pyarrow: pip install"):
+        checks.as_arrays("data", Stream())
+
+
 def test_numbers_that_32_bits_hold_well_enough_are_taken():
     """Ordinary float64 columns, times in seconds since 1970 over a year, identifiers below 2³¹."""
     rng = np.random.default_rng(0)
@@ -289,8 +334,9 @@ def test_the_other_byte_order_is_turned_into_this_machines():
     jax.tree.map(np.testing.assert_array_equal, run.data, DATA)
     assert run.starts.dtype == np.float32
     table = pd.DataFrame({"x": Y.astype(">f4")})
-    run = make_run(isotherm.Posterior(lambda t, x: t @ x, log_prior), isotherm.sgld(0.1), table, ZEROS[:1], **RUN)
-    np.testing.assert_array_equal(run.data, Y[:, None])
+    posterior = isotherm.Posterior(lambda t, row: t @ row["x"], log_prior)
+    run = make_run(posterior, isotherm.sgld(0.1), {"x": table}, ZEROS[:1], **RUN)
+    np.testing.assert_array_equal(run.data["x"], Y[:, None])
 
 
 def test_a_function_that_cannot_be_hashed():

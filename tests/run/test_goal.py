@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from isotherm.diagnostics.convergence import Convergence
-from isotherm.run import goal as module
+from isotherm.diagnostics.convergence import Convergence, convergence
 from isotherm.run.goal import Goal, watched
 from isotherm.run.plan import MOST_STEPS, Plan
 
@@ -19,12 +18,6 @@ def found(bulk, tail=None, r_hat=1.0):
     return Convergence(bulk, tail, np.broadcast_to(np.asarray(r_hat, float), bulk.shape))
 
 
-@pytest.fixture
-def looks(monkeypatch):
-    """A function that makes draws say what is given."""
-    return lambda said: monkeypatch.setattr(module, "convergence", lambda draws: said)
-
-
 @pytest.mark.parametrize(
     ("said", "met"),
     [
@@ -37,16 +30,14 @@ def looks(monkeypatch):
     ],
     ids=["enough", "bulk", "tail", "R-hat", "one never moves", "none moves"],
 )
-def test_met(said, met, looks):
+def test_met(said, met):
     assert Goal(400, 10**6).is_met(said) == met
-    looks(said)
-    assert (Goal(400, 10**6).extended(PLAN, np.zeros((1, 1, 1))) is None) == met
+    assert (Goal(400, 10**6).extended(PLAN, said) is None) == met
 
 
-def test_a_plan_grows_by_what_is_missing(looks):
+def test_a_plan_grows_by_what_is_missing():
     """400 draws of which 200 are there: twice as many, and a tenth more, so 240 more draws."""
-    looks(found([200, 300]))
-    longer = Goal(400, 10**6).extended(PLAN, np.zeros((1, 1, 1)))
+    longer = Goal(400, 10**6).extended(PLAN, found([200, 300]))
     assert longer.draws - PLAN.draws in (240, 241)  # 2.2 − 1 is a bit more than 1.2
     assert longer == PLAN._replace(steps=longer.steps)
 
@@ -54,33 +45,32 @@ def test_a_plan_grows_by_what_is_missing(looks):
 @pytest.mark.parametrize(
     ("said", "growth"), [(found([399]), 1.25), (found([10]), 4), (found([500], r_hat=1.05), 1.375)]
 )
-def test_it_grows_neither_little_nor_much(looks, said, growth):
+def test_it_grows_neither_little_nor_much(said, growth):
     """By a quarter at least, to four times at most; by 1.1 · 1.25 where R-hat alone is missing."""
-    looks(said)
-    assert Goal(400, 10**6).extended(PLAN, np.zeros((1, 1, 1))).draws == 200 * growth
+    assert Goal(400, 10**6).extended(PLAN, said).draws == 200 * growth
 
 
-def test_it_grows_to_the_most_steps_and_no_further(looks):
-    looks(found([10]))
-    assert Goal(400, 600).extended(PLAN, np.zeros((1, 1, 1))).steps == 600
-    assert Goal(400, 500).extended(PLAN, np.zeros((1, 1, 1))) is None
-    assert Goal(400, 10**12).extended(PLAN._replace(steps=MOST_STEPS - 5), np.zeros((1, 1, 1))).steps == MOST_STEPS
+def test_it_grows_to_the_most_steps_and_no_further():
+    few = found([10])
+    assert Goal(400, 600).extended(PLAN, few).steps == 600
+    assert Goal(400, 500).extended(PLAN, few) is None
+    assert Goal(400, 10**12).extended(PLAN._replace(steps=MOST_STEPS - 5), few).steps == MOST_STEPS
 
 
 def test_real_draws():
     """800 independent draws are worth 800, give or take 100; in four chains of 200."""
-    draws = RNG.standard_normal((4, 200, 2))
-    assert Goal(400, 10**6).extended(PLAN, draws) is None
-    longer = Goal(4000, 10**6).extended(PLAN, draws)
+    worth = convergence(RNG.standard_normal((4, 200, 2)))
+    assert Goal(400, 10**6).extended(PLAN, worth) is None
+    longer = Goal(4000, 10**6).extended(PLAN, worth)
     assert longer.draws == 200 * 4
 
 
-def test_a_chain_that_diverged_is_not_asked():
-    """The others go on until they have enough; their draws are worth 600, give or take 100."""
-    draws = RNG.standard_normal((4, 200, 2))
-    draws[1, 50:] = np.nan
-    assert Goal(400, 10**6).extended(PLAN, draws) is None
-    assert Goal(4000, 10**6).extended(PLAN, draws).draws == 200 * 4
+def test_advice():
+    """More time helps until the steps are used up."""
+    assert Goal(400, 600).advice(500) == "give it more seconds, or go on with isotherm.resume if it has a store"
+    assert Goal(400, 6000).advice(6000) == (
+        "6,000 steps are the most that it makes by itself; add some with isotherm.resume(…, steps=…)"
+    )
 
 
 def test_time():

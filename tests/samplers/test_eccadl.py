@@ -41,6 +41,23 @@ def test_parameters_of_16_bits_are_refused(dtype, covariance):
         isotherm.sample(posterior, sampler, data, init, batch_size=3, steps=20, progress=False)
 
 
+@pytest.mark.parametrize("parameters", [1, 2, 6])
+def test_large_steps_keep_the_shape_of_few_parameters(parameters):
+    """At h = 1, the step of an anchored posterior: a Gaussian has kurtosis 3, and 38.3 % within half a standard
+    deviation. A thermostat with the mass of so few particles is not resolved by such steps: with it the kurtosis was
+    36, 5.7 and 3.5, with variances that were right. The error of the kurtosis is 0.01 to 0.03."""
+    rows = np.random.default_rng(0).standard_normal((8, parameters))
+    posterior = isotherm.Posterior(lambda t, x: -jnp.sum((t - x) ** 2) / 16, lambda t: 0 * jnp.sum(t))
+    settings = {"batch_size": 8, "replace": False, "steps": 20_000, "burn_in": 0.05, "thin": 2, "progress": False}
+    data, init = (rows - rows.mean(axis=0)).astype(np.float32), np.zeros(parameters, np.float32)
+    tree = isotherm.sample(posterior, isotherm.eccadl(1.0), data, init, **settings)
+    draws = tree.posterior.theta.values.astype(np.float64)
+    assert abs(np.mean(draws**4) / np.mean(draws**2) ** 2 - 3) < 0.12
+    assert abs(np.mean(abs(draws) < 0.5) - 0.383) < 0.01
+    assert abs(np.mean(draws**2) - 1) < 0.05
+    assert abs(float(tree.sample_stats.friction.mean()) - 1) < 0.05
+
+
 N, d, n = 5000, 20, 250
 rng = np.random.default_rng(0)
 SCALES = np.geomspace(1, 30, d)

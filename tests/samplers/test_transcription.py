@@ -200,7 +200,7 @@ def test_eccadl(settings, h, start):
         state = one(keys[t + 1], state, ROWS[t], renewal_rows[t])
         found.append(np.asarray(state.position))
 
-    T, mu = settings.get("temperature", 1.0), settings.get("thermal_mass", max(d, 30))
+    T, given = settings.get("temperature", 1.0), settings.get("thermal_mass")
     w = 1 / np.sqrt(settings.get("mass", np.ones(d)))
     R = normals(keys[1:], 1)[:, 0]
     theta, p, xi = start, np.asarray(begun.momentum), A
@@ -259,6 +259,7 @@ def test_eccadl(settings, h, start):
         energy = energy + np.sum(p**2 * (1 - np.exp(-y)) / y) / 2
         theta, p = theta + w * (V @ (size * moved)), V @ (np.exp(-y / 2) * p)
         if far == 1:
+            mu = max(d, 250 * size**2 * T) if given is None else given
             xi = xi + size / mu * (energy - T * np.sum(kinetic_energy(jnp.asarray(y), loss)))
         expected.append(theta)
     assert far == 1

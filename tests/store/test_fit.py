@@ -7,6 +7,7 @@ import pytest
 
 import isotherm
 from isotherm import fitting
+from isotherm.run.doubts import VerdictWarning
 
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((2000, 2)).astype(np.float32)
@@ -54,9 +55,12 @@ def test_resumed_equals_uninterrupted(
         assert resumed.attrs[name] == whole.attrs[name]
 
 
-def test_a_goal_that_is_met_stays_met(tmp_path, fit, resume, assert_same, posterior):
+def test_a_goal_that_is_met_stays_met_in_silence(tmp_path, fit, resume, assert_same, posterior):
     whole = fit(tmp_path / "run.zarr", ess=60).load()
-    again = resume(tmp_path / "run.zarr", posterior, MANY)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = resume(tmp_path / "run.zarr", posterior, MANY)
+    assert "warnings" not in again.attrs
     assert_same(again, whole)
     assert again.attrs["steps"] == whole.attrs["steps"]
 
@@ -65,9 +69,25 @@ def test_a_fit_whose_time_was_up_goes_on(tmp_path, fit, resume, posterior):
     """For as long again."""
     part = fit(tmp_path / "run.zarr", ess=10**7, seconds=0.2)
     steps = part.attrs["steps_done"]
-    again = resume(tmp_path / "run.zarr", posterior, MANY)
+    assert "where 10000000 were asked for; give it more seconds" in part.attrs["warnings"]
+    with pytest.warns(VerdictWarning, match=r"it stopped with \d+ effective draws of .*, where 10000000 were") as told:
+        again = resume(tmp_path / "run.zarr", posterior, MANY)
+    assert {each.filename for each in told} == {resume.__code__.co_filename}
+    assert again.attrs["warnings"] == "\n".join(str(each.message) for each in told)
     assert again.attrs["steps_done"] > steps
     assert again["posterior"].sizes["draw"] == again.attrs["steps_done"] - 100
+
+
+def test_a_fit_whose_time_was_up_after_three_draws_goes_on(tmp_path, fit, resume, posterior, monkeypatch):
+    """Of three draws no number is known, which is not the same as good ones."""
+    monkeypatch.setattr("isotherm.run.execute.FIRST_CHUNK", 3)
+    monkeypatch.setattr(fitting, "BURN_IN", 0)
+    monkeypatch.setattr(fitting.Goal, "is_over", lambda goal, seconds: goal.seconds is not None)
+    part = fit(tmp_path / "run.zarr", seconds=1.0)
+    assert part["posterior"].sizes["draw"] == 3
+    assert "it stopped with 0 effective draws of b, where 150 were asked for" in part.attrs["warnings"]
+    monkeypatch.undo()
+    assert resume(tmp_path / "run.zarr", posterior, MANY)["posterior"].sizes["draw"] > 75
 
 
 def test_other_data_are_refused(tmp_path, fit, posterior, resume):

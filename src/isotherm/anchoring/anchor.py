@@ -15,7 +15,7 @@ from isotherm.anchoring.modes import another_mode
 from isotherm.anchoring.progress import Passes
 from isotherm.anchoring.sums import RowSums
 from isotherm.batches import Batches, placed
-from isotherm.posterior import Posterior, Unravel
+from isotherm.posterior import Posterior, Unravel, opened
 from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
 from isotherm.run.problem import MOST_SEED, flattening, starting_points
@@ -50,7 +50,7 @@ class CannotAnchor(ValueError):
 
 
 def anchor(
-    posterior: Posterior, data: Batch, init: Params | None = None, *, seed: int = 0, progress: bool = True
+    posterior: Posterior, data: Batch | None = None, init: Params | None = None, *, seed: int = 0, progress: bool = True
 ) -> Anchored:
     """A posterior seen from a point near its mode, so that the cost of a draw does not grow with the data.
 
@@ -103,9 +103,8 @@ def _checked(
     posterior: Posterior, data: Batch, init: Params | None, seed: int
 ) -> tuple[Posterior, Unravel, np.ndarray, Any]:
     """The plain model, the way back from flat parameters, where to start, and the data on the device."""
-    if not isinstance(posterior, Posterior):
-        raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
-    data = processes.agreed(lambda: checks.checked_data(data))
+    model, rows_here, init = opened(posterior, data, init)
+    posterior, data = model, processes.agreed(lambda: checks.checked_data(rows_here))
     population = sum(processes.row_counts(data))
     params = posterior.typical_params(seed, 1)[0] if init is None else starting_points(init, 1, seed)[0]
     checks.check_params(params)

@@ -3,23 +3,22 @@
 from types import TracebackType
 from typing import Self
 
+from isotherm import bars
+
 
 class Passes:
     """Counts rows that were looked at, over all there are; silent unless `show` and standard error is a terminal."""
 
     def __init__(self, rows: int, show: bool) -> None:
-        from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        console = Console(stderr=True)
         self.rows, self.seen = rows, 0
-        self.progress = Progress(
+        self.progress = bars.progress(
+            show,
             SpinnerColumn(),
             TextColumn("anchoring: {task.description}"),
             TextColumn("{task.fields[passes]} passes over the data"),
             TimeElapsedColumn(),
-            console=console,
-            disable=not (show and (console.is_terminal or console.is_jupyter)),
         )
         self.task = self.progress.add_task("", total=None, passes="0.0")
 

@@ -19,7 +19,7 @@ class Convergence(NamedTuple):
 
 
 def convergence(draws: np.ndarray) -> Convergence:
-    """Of draws by (chain, draw, parameter)."""
+    """Of draws by (chain, draw, parameter). One chain alone is compared with itself: its halves stand for two."""
     from arviz_stats.base import array_stats
 
     if draws.ndim != 3:
@@ -29,5 +29,8 @@ def convergence(draws: np.ndarray) -> Convergence:
         axes = {"chain_axis": 0, "draw_axis": 1}
         bulk = [float(array_stats.ess(column, method="bulk", **axes)) for column in columns]
         tail = [float(array_stats.ess(column, method="tail", prob=(0.05, 0.95), **axes)) for column in columns]
+        if draws.shape[0] == 1:
+            half = draws.shape[1] // 2
+            columns = [column[:, : 2 * half].reshape(2, half) for column in columns]
         r_hat = [float(array_stats.rhat(column, **axes)) for column in columns]
     return Convergence(np.array(bulk), np.array(tail), np.array(r_hat))

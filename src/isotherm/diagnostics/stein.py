@@ -100,6 +100,12 @@ def stein_bias(positions: np.ndarray, forces: np.ndarray) -> Bias:
     without = np.array([estimates(np.arange(chains) != chain) for chain in range(chains)])
     square_error, trace_error = np.sqrt((chains - 1) * without.var(axis=0))
     square, trace = estimates(np.ones(chains, bool))
-    spread = np.mean(z**2, axis=(0, 1))
-    memory = np.mean(np.where(spread > 0, means.var(axis=0, ddof=1) / np.where(spread > 0, spread, 1), 1))
-    return Bias(float(square), float(square_error), float(trace), float(trace_error), float(memory))
+    return Bias(float(square), float(square_error), float(trace), float(trace_error), memory_of(z))
+
+
+def memory_of(positions: np.ndarray) -> float:
+    """How alike the draws of a chain are, of positions by (chain, draw, coordinate): the variance of the chains' means
+    over that of all draws, on average over coordinates; 1 where chains do not move."""
+    z = positions - positions.mean(axis=(0, 1))
+    spread, between = np.mean(z**2, axis=(0, 1)), z.mean(axis=1).var(axis=0, ddof=1)
+    return float(np.mean(np.where(spread > 0, between / np.where(spread > 0, spread, 1), 1)))

@@ -3,7 +3,7 @@
 import math
 from typing import Any, NamedTuple
 
-from isotherm.experiments import metrics
+from isotherm.experiments import metrics, verdicts
 from isotherm.experiments.tasks import Materials, Task
 from isotherm.sampling import sample
 
@@ -16,7 +16,8 @@ class Cell(NamedTuple):
 
 
 def measure(task: Task, materials: Materials, cell: Cell, passes: float) -> dict[str, Any]:
-    """Sample the cell: its metrics (None if it diverged), curves, moments, first bad step (or None) and times."""
+    """Sample the cell: its metrics (None if it diverged), curves, moments, what `isotherm.check` says of it, first bad
+    step (or None) and times."""
     tree = draw(task, materials, cell, passes)
     first_bad = first_bad_step(tree)
     values, curves, moments = metrics.measure(parameters(tree), materials, task.burn_in, first_bad is None)
@@ -26,6 +27,7 @@ def measure(task: Task, materials: Materials, cell: Cell, passes: float) -> dict
         "metrics": {name: finite(value) for name, value in values.items()},
         "curves": {name: [finite(value) for value in points] for name, points in curves.items()},
         "moments": moments,
+        "check": verdicts.of_run(tree, materials, task.burn_in, cell.seed) if first_bad is None else {},
         "first_bad_step": first_bad,
         "seconds": tree.attrs["sampling_time"],
         "seconds_per_step": tree.attrs["sampling_time"] / tree.attrs["steps_done"],

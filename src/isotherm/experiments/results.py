@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from isotherm.experiments import verdicts
 from isotherm.experiments.jobs import JobResult
 from isotherm.experiments.tasks import Task
 
@@ -26,11 +27,14 @@ def _entry(settings: dict[str, Any], result: dict[str, Any], reference: dict[str
     metrics = dict(result["metrics"])
     if settings["kind"] == "cell" and reference is not None:
         metrics |= distance(result["moments"], reference["moments"])
+    check = result.get("check", {})  # results of earlier versions have none
+    metrics |= {name: check.get(name) for name in verdicts.NAMES if settings["kind"] == "cell" and "check" in result}
     if "standard_error" in result:
         metrics["expected_log_loss_standard_error"] = result["standard_error"]
     return {
         **{name: settings[name] for name in IDENTITY},
         "metrics": metrics,
+        "check": check,
         "first_bad_step": result.get("first_bad_step"),
         "seconds": result["seconds"],
         "seconds_per_step": result.get("seconds_per_step"),

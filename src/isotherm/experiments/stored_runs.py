@@ -1,6 +1,7 @@
 """`isotherm sample`, `resume`, `check` and `report`: the models of the experiments on their data, stored as they go.
 
-A stored run carries the name of its problem, by which the others find the model and the data again.
+A stored run carries the name of its problem, by which the others find the model and the data again; one of
+`isotherm fit` has a file about its table instead.
 """
 
 import shlex
@@ -20,6 +21,7 @@ from isotherm.samplers import settings as sampler_settings
 from isotherm.sampling import resume, sample
 from isotherm.store import run_name
 from isotherm.store.folder import HIDDEN
+from isotherm.tables import command, recipe
 
 PROBLEMS = {task.dataset: task for experiment in catalogue.ALL for task in experiment.tasks}
 SAMPLERS = sorted(sampler_settings.NAMES, key=lambda name: (name != "eccadl", name))
@@ -47,7 +49,9 @@ def continue_run(store: Path, steps: int | None, data_dir: Path | None) -> Any:
 
 
 def check_run(store: Path, data_dir: Path | None) -> Verdict:
-    """Whether to believe a run that `start` began."""
+    """Whether to believe a run that `start` began, or one of a table."""
+    if recipe.is_there(store):
+        return command.check_table(store, data_dir)
     materials = materials_of(store, data_dir, "check it in Python, with isotherm.check(tree, posterior, data)")
     return check(opened(store), materials.posterior, materials.data, init=materials.init)
 
@@ -55,6 +59,10 @@ def check_run(store: Path, data_dir: Path | None) -> Verdict:
 def report_run(store: Path, data_dir: Path | None, out: Path) -> Verdict:
     """Write the report of any stored run; with the whole verdict, if `start` began it, for which there are data."""
     check_is_there(store)
+    if recipe.is_there(store):
+        found = command.found_in(store, data_dir)
+        command.report_table(found, out)
+        return found.verdict
     tree = opened(store)
     verdict = check_run(store, data_dir) if tree.attrs.get("name") in PROBLEMS else check_without_data(tree)
     report(tree, path=out, verdict=verdict)
@@ -67,18 +75,24 @@ def opened(store: Path) -> Any:
     return xarray.open_datatree(store, engine="zarr", chunks=None, consolidated=ours)
 
 
-def materials_of(store: Path, data_dir: Path | None, instead: str) -> Materials:
-    """The model and the data of a stored run, by the name of its problem."""
+def materials_of(store: Path, data_dir: Path | None, instead: str) -> Materials | command.Materials:
+    """The model and the data of a stored run, by the name of its problem, or from its table."""
     check_is_there(store)
+    if recipe.is_there(store):
+        return command.materials(store, data_dir)
     problem = run_name(store)
     if problem not in PROBLEMS:
-        raise ValueError(f"{store} was not started with `isotherm sample`: it has no problem's name; {instead}")
+        raise ValueError(
+            f"{store} was not started with `isotherm fit` or `isotherm sample`: it has no problem's name; {instead}"
+        )
     return PROBLEMS[problem].load(data_dir)
 
 
 def check_is_there(store: Path) -> None:
     if not store.is_dir():
-        raise ValueError(f"RUN must be a folder made by `isotherm sample`, got {str(store)!r}, which is not there")
+        raise ValueError(
+            f"RUN must be a folder made by `isotherm fit` or `isotherm sample`, got {str(store)!r}, which is not there"
+        )
 
 
 def build_sampler(name: str, step_size: str, friction: float) -> Any:

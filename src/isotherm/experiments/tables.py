@@ -19,19 +19,27 @@ METRICS = {
     "calibration_error": "expected calibration error of the posterior predictive",
     "variance_ratio": "variance over the reference's, tr(HC)/tr(HC_ref)",
     "mean_error": "error of the mean, in posterior standard deviations",
+    "checked_variance": "variance over the posterior's, as isotherm.check finds it without a reference",
+    "checked_mean_error": "error of the mean, as isotherm.check finds it without a reference",
 }
-IDEAL = {"variance_ratio": 1.0}
-LOWEST = ("w2", "calibration_error", "mean_error")  # best is zero
+IDEAL = {"variance_ratio": 1.0, "checked_variance": 1.0}
+LOWEST = ("w2", "calibration_error", "mean_error", "checked_mean_error")  # best is zero
+VERDICTS = (
+    "What isotherm.check says of the draws after burn-in, which knows nothing of the reference: ok, or which lines are "
+    "bad. A run is one chain."
+)
 SHADES = (("near", 0.01), ("close", 0.05), ("off", 0.2), ("far", math.inf))  # report.SHADES, and up to which distance
 
 
 def of_task(task: Task, entries: Entries) -> list[Table]:
-    """Every metric the cells have, a table each; then largest steps and times."""
+    """Every metric the cells have, a table each; then verdicts, largest steps and times."""
     cells, searches = results.of_task(entries, task), results.of_task(entries, task, "largest_step")
     groups, reference = results.by_setting(cells), results.reference_metrics(entries, task)
     shortened = max(results.passes(cells)) < task.passes
     metrics = dict.fromkeys(name for cell in cells for name in cell["metrics"])
     tables = [_metric_table(task, name, groups, reference, shortened) for name in metrics]
+    if any(cell.get("check") for cell in cells):
+        tables.append(_verdict_table(task, groups))
     if searches:
         tables.append(_largest_step_table(task, searches))
     return [*tables, _time_table(task, cells)]
@@ -112,6 +120,32 @@ def _number(value: float) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Inf"
     return f"{value:.4f}" if abs(value) < 1000 else f"{value:.3g}"
+
+
+def _verdict_table(task: Task, groups: Groups) -> Table:
+    rows = [
+        [
+            Entry(f"A = {friction:g}, h = {h:g}"),
+            *(_verdict(groups[method, h, friction]) for method in task.methods),
+        ]
+        for friction in task.frictions
+        for h in task.step_sizes
+    ]
+    columns = ["", *(LABELS[method] for method in task.methods)]
+    return Table(f"{task.title}: whether to believe the draws", columns, rows, VERDICTS)
+
+
+def _verdict(group: Entries) -> Entry:
+    """Of the seeds of a setting."""
+    if (diverged := results.first_divergence(group)) is not None:
+        return Entry(f"NaN, step {diverged}", "", "diverged")
+    said = [cell["check"] for cell in group if cell.get("check")]
+    if not said:
+        return Entry("–")
+    good = sum(check["good"] for check in said)
+    bad = ", ".join(dict.fromkeys(line for check in said for line in check["bad"]))
+    words = "ok" if good == len(said) else "bad" if not good else f"{good} of {len(said)} ok"
+    return Entry(words, bad, "good" if good == len(said) else "bad")
 
 
 def _largest_step_table(task: Task, searches: Entries) -> Table:

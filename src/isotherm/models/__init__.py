@@ -8,10 +8,13 @@ A model is a frozen dataclass: two built with the same arguments are equal, and 
 - `predict(params, x)`: for m inputs, log-probabilities (m, classes), or the mean (m,) of a regression;
 - `class_index(y)`: the column of `predict` that belongs to a label (classifiers only).
 
-Computation runs in the parameters' dtype; examples are cast to it.
+`GeneralisedLinear` and `Network` take a family (`models.families`), which says how y is distributed given what they
+make of x. Computation runs in the parameters' dtype; examples are cast to it.
 """
 
+from isotherm.models import families
 from isotherm.models.drbm import DRBM
-from isotherm.models.regression import MLP, Linear, Logistic, Softmax
+from isotherm.models.predictors import GeneralisedLinear, Network
+from isotherm.models.regression import MLP, Linear, Logistic, Poisson, Softmax
 
-__all__ = ["DRBM", "MLP", "Linear", "Logistic", "Softmax"]
+__all__ = ["DRBM", "MLP", "GeneralisedLinear", "Linear", "Logistic", "Network", "Poisson", "Softmax", "families"]

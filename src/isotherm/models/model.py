@@ -58,6 +58,7 @@ class Model:
 
     features: int
     prior_variance: float
+    log_likelihood: Any
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -82,10 +83,7 @@ class Model:
     @method
     def log_prior(self, params: Params) -> Scalar:
         """log N(θ; 0, σ² I) = −|θ|²/(2σ²) − (d/2) log(2πσ²), over all d entries of the tree; σ² = prior_variance."""
-        leaves = jax.tree.leaves(params)
-        d = sum(leaf.size for leaf in leaves)
-        square = sum(jnp.vdot(leaf, leaf) for leaf in leaves)
-        return -square / (2 * self.prior_variance) - 0.5 * d * math.log(2 * math.pi * self.prior_variance)
+        return log_normal(params, self.prior_variance)
 
 
 class Categorical(Model):
@@ -111,6 +109,14 @@ class Categorical(Model):
     def class_index(self, y: ArrayLike) -> Int[Array, "..."]:
         """The column of `predict` for a label: the label itself."""
         return jnp.asarray(y, jnp.int32)
+
+
+def log_normal(params: Params, variance: float) -> Scalar:
+    """log N(θ; 0, variance · I), over all d entries of the tree."""
+    leaves = jax.tree.leaves(params)
+    d = sum(leaf.size for leaf in leaves)
+    square = sum(jnp.vdot(leaf, leaf) for leaf in leaves)
+    return -square / (2 * variance) - 0.5 * d * math.log(2 * math.pi * variance)
 
 
 def like(params: Params, x: ArrayLike) -> Array:

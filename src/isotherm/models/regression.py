@@ -1,7 +1,7 @@
-"""Linear, logistic and softmax regression, and softmax regression on hidden units, which is the two-layer network.
+"""Linear, logistic, Poisson and softmax regression, and softmax regression on hidden units, the two-layer network.
 
-The parameters of `Linear` and `Logistic` are one vector θ of length `features`. There is no intercept; for one, add a
-column of ones to x.
+The parameters of `Linear`, `Logistic` and `Poisson` are one vector θ of length `features`. There is no intercept; for
+one, add a column of ones to x, or use a `GeneralisedLinear`.
 """
 
 import math
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from isotherm.models import families
 from isotherm.models.model import Categorical, Model, like, method, softplus
 from isotherm.types import Array, Example, Float, Int, Params, Scalar, Vector
 
@@ -56,6 +57,24 @@ class Logistic(Model):
     def class_index(self, y: ArrayLike) -> Int[Array, "..."]:
         """The column of `predict` for a label: 0 for −1, 1 for +1."""
         return (jnp.asarray(y) > 0).astype(jnp.int32)
+
+
+@dataclass(frozen=True)
+class Poisson(Model):
+    """Counts y = 0, 1, 2, … ~ Poisson(λ), λ = exp(θ·x)."""
+
+    features: int
+    prior_variance: float = 10.0
+
+    @method
+    def log_likelihood(self, params: Vector, example: Example) -> Scalar:
+        """log Poisson(y; λ) = y log λ − λ − log y!"""
+        return families.Poisson().log_density(jnp.dot(like(params, example["x"]), params), example["y"])
+
+    @method
+    def predict(self, params: Vector, x: ArrayLike) -> Float[Array, "m"]:
+        """The rate λ of each row of x."""
+        return families.Poisson().mean(like(params, x) @ params)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from isotherm.alias import AliasTable
 from isotherm.posterior import Posterior, Unravel
 from isotherm.run.doubts import entry
 from isotherm.run.evaluation import Evaluation
+from isotherm.run.tables import columns, is_table
 from isotherm.types import Array, Batch, Float, Params, Scalar, Vector
 
 LOST = 1e-4  # of a column's range: rounding by more than this changes what the column says
@@ -20,7 +21,10 @@ CHECK_ROWS = 256  # rows whose log-likelihood is evaluated together, unless the 
 
 
 def as_arrays(root: str, tree: Any) -> Any:
-    """`tree` with every leaf as an array: what has `__array__`, a table or a number becomes NumPy's."""
+    """`tree` with every leaf as an array: what has `__array__`, a table or a number becomes NumPy's. A tree that is a
+    table (pandas, polars, Arrow) becomes a dict of its columns; a table inside a tree becomes a matrix."""
+    if is_table(tree):
+        tree = columns(root, tree)
     try:
         paths, structure = jax.tree_util.tree_flatten_with_path(tree)
     except ValueError as error:  # the only one that JAX raises here
@@ -37,9 +41,8 @@ def _as_array(name: str, leaf: Any) -> Any:
         return _for_jax(name, leaf)
     if isinstance(leaf, jax.Array | bool | int | float | complex):
         return leaf
-    for column in getattr(leaf, "columns", ()):  # a pandas or polars table
-        if (has := np.asarray(leaf[column]).dtype).kind not in "biuf":
-            raise TypeError(f"{name}: column {column!r} must hold numbers, got dtype {has}; encode it as numbers first")
+    if is_table(leaf):
+        return _for_jax(name, np.stack(list(columns(name, leaf).values()), axis=1))
     try:
         array = np.asarray(leaf)
     except Exception as error:
@@ -252,7 +255,7 @@ def check_model(posterior: Posterior, params: Params, data: Batch) -> None:
             value = jax.eval_shape(function, *inputs)
         except Exception as error:
             shapes = " and one example has ".join(map(_shapes, inputs))
-            raise ValueError(f"{name} does not fit: init has {shapes}; it raised {_reason(error)}") from error
+            raise ValueError(f"{name} does not fit: init has {shapes}; it raised {reason(error)}") from error
         leaves = jax.tree.leaves(value)
         if len(leaves) != 1 or getattr(leaves[0], "shape", None) != ():
             hint = "sum over what is left" if leaves else "is there a return missing?"
@@ -280,7 +283,7 @@ def check_derivatives(evaluation: Evaluation, position: Any, data: Batch) -> Non
             ) from error
         raise ValueError(
             "log_likelihood or log_prior cannot be differentiated over a batch; write it with jax.numpy alone, without "
-            f"callbacks and loops of unknown length: it raised {_reason(error)}"
+            f"callbacks and loops of unknown length: it raised {reason(error)}"
         ) from error
 
 
@@ -328,7 +331,7 @@ def named(root: str, tree: Any) -> Iterator[tuple[str, np.ndarray]]:
         yield root + jax.tree_util.keystr(path), np.asarray(leaf)
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """Its type and first line, and the next where that only leads up to it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     words = lines[:2] if lines and lines[0].endswith(":") else lines[:1]

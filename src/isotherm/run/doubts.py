@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import chdtri
 
-from isotherm.diagnostics.convergence import convergence
+from isotherm.diagnostics.convergence import Convergence, convergence
 from isotherm.diagnostics.stein import standard_errors
-from isotherm.run.goal import R_HAT
+from isotherm.run.goal import R_HAT, Goal, watched
 from isotherm.types import Results
 
 KRYLOV = 0.01  # the estimated error of a matrix exponential, relative to the vector it acts on
@@ -54,12 +54,31 @@ class Line(NamedTuple):
         return f"{self.name} {self.found} (bound: {self.bound}): {self.advice}"
 
 
-def doubts(tree: Results) -> Iterator[str]:
-    """A sentence for each number of a run that is off."""
+def doubts(tree: Results, goal: Goal | None = None, found: Convergence | None = None) -> Iterator[str]:
+    """A sentence for each number of a run that is off. Of a run with a goal, what was found of the parameters that it
+    watches stands for R-hat and effective draws; None if all of its chains diverged."""
+    words = [] if goal is None else shortfall(tree, goal, found)
     draws, names = watched_entries(tree)
     if draws.shape[1] >= FEWEST_DRAWS and np.isfinite(draws).all():
-        lines = [*converged(draws, names, LENIENT), *statistics(tree, LENIENT)]
-        yield from (f"do not rely on this run yet: {line.sentence}" for line in lines if not line.good)
+        lines = [*(converged(draws, names, LENIENT) if goal is None else []), *statistics(tree, LENIENT)]
+        words += [line.sentence for line in lines if not line.good]
+    yield from (f"do not rely on this run yet: {each}" for each in words)
+
+
+def shortfall(tree: Results, goal: Goal, found: Convergence | None) -> list[str]:
+    """What is missing to the goal, if anything, in a sentence."""
+    if found is None or goal.is_met(found):
+        return []
+    words, entries = [], watched(number_of_entries(tree))
+    if np.nanmin(found.least_ess, initial=np.inf) < goal.ess:
+        worst = int(np.nanargmin(found.least_ess))
+        name = entry_of(tree, int(entries[worst]))
+        words.append(f"{found.least_ess[worst]:.0f} effective draws of {name}, where {goal.ess:.0f} were asked for")
+    if np.nanmax(found.r_hat, initial=1) > R_HAT:
+        worst = int(np.nanargmax(found.r_hat))
+        name = entry_of(tree, int(entries[worst]))
+        words.append(f"R-hat {found.r_hat[worst]:.3f} of {name}, where {R_HAT} is the bound")
+    return [f"it stopped with {' and '.join(words)}; {goal.advice(int(tree.attrs['steps']))}"]
 
 
 def watched_entries(tree: Results) -> tuple[np.ndarray, list[str]]:
@@ -75,6 +94,16 @@ def watched_entries(tree: Results) -> tuple[np.ndarray, list[str]]:
         parts.append(flat)
         names += [entry(str(name), array.shape[2:], i) for i in range(flat.shape[2])]
     return np.concatenate(parts, axis=2), names
+
+
+def entry_of(tree: Results, index: int) -> str:
+    """What a user calls an entry of the flat parameters."""
+    for name, array in tree["posterior"].to_dataset().data_vars.items():
+        size = int(np.prod(array.shape[2:]))
+        if index < size:
+            return entry(str(name), array.shape[2:], index)
+        index -= size
+    raise IndexError(f"there is no entry {index} more")
 
 
 def entry(name: str, shape: tuple[int, ...], index: int) -> str:
@@ -108,7 +137,7 @@ def r_hat_by_chance(chains: int, parameters: int) -> float:
     them, R̂² is about 1 + χ²m/((m − 1)E), χ² of m − 1 degrees of freedom. E is as many as a verdict asks for: of six
     sets of 2,400 draws of NUTS with 30 parameters, two had one beyond 1.01.
     """
-    m = 2 * chains
+    m = 2 * max(chains, 2)  # one chain is cut in four
     return float(np.sqrt(1 + chdtri(m - 1, RARE / parameters) * m / (m - 1) / STRICT.ess))
 
 
@@ -146,8 +175,9 @@ class Law(NamedTuple):
 
 
 def temperature_law(values: np.ndarray, attributes: Mapping[Any, Any], bounds: Bounds) -> Law:
+    """Errors grow with the temperature, and what is allowed is what chance does to a run that is right."""
     T = float(attributes.get("sampler_temperature", 1.0))
-    return Law(T, bounds.temperature * T + 3 * float(standard_errors(values)))
+    return Law(T, bounds.temperature * T + 3 * float(standard_errors(values)) / max(1.0, float(np.mean(values)) / T))
 
 
 def temperature(values: np.ndarray, attributes: Mapping[Any, Any], bounds: Bounds) -> Line:
@@ -157,7 +187,7 @@ def temperature(values: np.ndarray, attributes: Mapping[Any, Any], bounds: Bound
         "kinetic temperature",
         abs(mean - law.mean) <= law.allowed,
         f"{mean:.3f} ± {error:.3f}, should be {law.mean:g}",
-        f"{bounds.temperature:.0%} off",
+        f"{law.allowed:.3f} off",
         "the noise of the gradients is not removed; use isotherm.fit or isotherm.eccadl, larger batches or a smaller "
         "step_size",
     )

@@ -11,9 +11,10 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
-from isotherm import processes
+from isotherm import bars, processes
+from isotherm.diagnostics.convergence import Convergence, convergence
 from isotherm.run.chains import Chains
-from isotherm.run.doubts import VerdictWarning, doubts
+from isotherm.run.doubts import FEWEST_DRAWS, VerdictWarning, doubts
 from isotherm.run.goal import Goal
 from isotherm.run.noise import Seen, noise_warning
 from isotherm.run.plan import Plan
@@ -34,10 +35,11 @@ def execute(
     recorder: Recorder,
     progress: bool,
     goal: Goal | None = None,
+    judged: bool = True,
 ) -> Results:
     """Go on from `step`, `seconds` into the run, to the end or to where it is stopped; the recorder's results. With a
-    goal, the plan is made longer until it is met."""
-    outside, stopped = 0, False
+    goal, the plan is made longer until it is met. Unless it is `judged`, nobody asks what speaks against the draws."""
+    outside, stopped, looks = 0, False, Looks(recorder)
     bar, seen = Bar(plan.steps, progress and processes.is_first(), step), Seen(chains.run, plan)
     with interruptible(and_terminated=recorder.keeps_state) as stop, bar.progress, one_lapack_thread():
         zero, length = time.perf_counter() - seconds, FIRST_CHUNK
@@ -48,7 +50,7 @@ def execute(
             if goal is not None and goal.is_over(elapsed) and recorder.count:
                 plan = recorder.replanned(plan._replace(steps=step))
             if step >= plan.steps:
-                longer = None if goal is None or goal.is_over(elapsed) else extended(goal, plan, recorder)
+                longer = None if goal is None or goal.is_over(elapsed) else extended(goal, plan, looks)
                 if longer is None:
                     break
                 plan = recorder.replanned(longer)
@@ -71,12 +73,14 @@ def execute(
         if (chains.first_bad_steps >= 0).all():
             while recorder.count < plan.draws:
                 recorder.add(chains.missing(min(chains.slots, plan.draws - recorder.count)), chains.first_bad_steps)
-        count = recorder.count
+        count, found = recorder.count, None
+        if goal is not None and recorder.has_draws and not stopped and (chains.first_bad_steps < 0).any():
+            found = looks.now()
         end_of_run = chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state)
 
         def ending() -> tuple[Results, list[str]]:
             tree = recorder.finish(end_of_run)
-            said = [] if stopped or not recorder.has_draws else list(doubts(tree))
+            said = list(doubts(tree, goal, found)) if judged and recorder.has_draws and not stopped else []
             return recorder.annotated(tree, "\n".join(said), end_of_run) if said else tree, said
 
         tree, said = processes.agreed(ending)
@@ -98,30 +102,45 @@ def agreed_now(stop: bool, seconds: float, length: int) -> tuple[bool, float, in
     return bool(now[:, 0].any()), float(now[0, 1]), int(now[0, 2])
 
 
-def extended(goal: Goal, plan: Plan, recorder: Recorder) -> Plan | None:
+def extended(goal: Goal, plan: Plan, looks: "Looks") -> Plan | None:
     """A longer plan, if the draws are not enough; the first process, which has them all, decides."""
-    longer = goal.extended(plan, recorder.watched_draws()) if processes.is_first() else None
+    longer = goal.extended(plan, looks.now()) if processes.is_first() else None
     steps = int(processes.firsts(np.array(0 if longer is None else longer.steps, np.int64)))
     return plan._replace(steps=steps) if steps else None
+
+
+class Looks:
+    """R-hat and effective draws of the parameters that a goal watches, computed once for so many draws."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder, self.count = recorder, -1
+
+    def now(self) -> Convergence:
+        """Without chains that diverged. Of too few draws nothing is known, so they are worth none."""
+        if self.count != self.recorder.count:
+            draws = self.recorder.watched_draws()
+            none = np.zeros(draws.shape[2])
+            self.count = draws.shape[1]
+            self.found = Convergence(none, none, none + np.nan)
+            if self.count >= FEWEST_DRAWS:
+                self.found = convergence(draws[np.isfinite(draws).all(axis=(1, 2))])
+        return self.found
 
 
 class Bar:
     """Steps a second, kinetic temperature, time left; silent unless `show` and standard error is a terminal."""
 
     def __init__(self, total: int, show: bool, done: int = 0) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-        console = Console(stderr=True)
-        self.progress = Progress(
+        self.progress = bars.progress(
+            show,
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[speed]} steps/s"),
             TextColumn("temperature {task.fields[temperature]}"),
             TimeRemainingColumn(),
-            console=console,
-            disable=not (show and (console.is_terminal or console.is_jupyter)),
         )
         self.task = self.progress.add_task("compiling", total=total, completed=done, speed="–", temperature="–")
 

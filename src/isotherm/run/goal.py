@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isotherm.diagnostics.convergence import Convergence, convergence
+from isotherm.diagnostics.convergence import Convergence
 from isotherm.run.plan import MOST_STEPS, Plan
 
 R_HAT = 1.01  # at most (Vehtari et al. 2021)
@@ -23,10 +23,9 @@ class Goal(NamedTuple):
     most_steps: int
     seconds: float | None = None
 
-    def extended(self, plan: Plan, draws: np.ndarray) -> Plan | None:
-        """A longer plan, if these draws, by (chain, draw, parameter), are not enough and there may be more."""
+    def extended(self, plan: Plan, found: Convergence) -> Plan | None:
+        """A longer plan, if what was found of its draws is not enough and there may be more."""
         most = min(self.most_steps, MOST_STEPS)
-        found = convergence(draws[np.isfinite(draws).all(axis=(1, 2))])  # without chains that diverged
         if plan.steps >= most or self.is_met(found):
             return None
         missing = self.ess / max(float(np.nanmin(found.least_ess, initial=self.ess)), 1)
@@ -39,6 +38,12 @@ class Goal(NamedTuple):
         """Parameters that never move have no numbers, and are not asked for any."""
         ess = float(np.nanmin(found.least_ess, initial=np.inf))
         return ess >= self.ess and float(np.nanmax(found.r_hat, initial=1)) <= R_HAT
+
+    def advice(self, steps: int) -> str:
+        """What to do about a run that fell short of it after so many steps."""
+        if steps >= min(self.most_steps, MOST_STEPS):
+            return f"{steps:,} steps are the most that it makes by itself; add some with isotherm.resume(…, steps=…)"
+        return "give it more seconds, or go on with isotherm.resume if it has a store"
 
     def is_over(self, seconds: float) -> bool:
         """Whether the time is up."""

@@ -11,6 +11,7 @@ from isotherm.samplers.settings import attributes
 from isotherm.types import Draws, Json, Results
 from isotherm.version import __version__
 
+UNCONSTRAINED = "unconstrained_posterior"  # ArviZ's name of the group
 LIBRARY = {"inference_library": "isotherm", "inference_library_version": __version__}
 
 
@@ -87,3 +88,13 @@ class Labels:
         parts = np.split(positions, np.cumsum([leaf.size for leaf in leaves])[:-1], axis=-1)
         named = zip(variable_names(params), leaves, parts, strict=True)
         return {name: part.reshape(*lead, *leaf.shape).astype(leaf.dtype) for name, leaf, part in named}
+
+
+def as_sampled(tree: Results) -> Results:
+    """The results with the parameters that were sampled, where `posterior` has what a model made of them."""
+    if UNCONSTRAINED not in tree.children:
+        return tree
+    sampled = tree.copy()
+    sampled["posterior"] = tree[UNCONSTRAINED].copy()
+    del sampled[UNCONSTRAINED]
+    return sampled

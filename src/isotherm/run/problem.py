@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from isotherm import arguments, processes
 from isotherm.alias import AliasTable, make_table
 from isotherm.batches import Batches, placed
-from isotherm.posterior import Posterior
+from isotherm.posterior import Posterior, opened
 from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
 from isotherm.samplers.base import Sampler, check_sampler
@@ -66,18 +66,17 @@ def make_run(
     """Check everything that can be wrong, in words, before the loop is compiled. `table` is what was made of
     `probabilities` before, in a run that is resumed. Where there are several processes, each has its own rows."""
 
-    def settings_and_data() -> tuple[int, int, Batch]:
+    def settings_and_data() -> tuple[int, int, Posterior, Batch, Params | None]:
         check_sampler(sampler)
         integers = arguments.integer("chains", chains, 1, MOST_CHAINS), arguments.integer("seed", seed, 0, MOST_SEED)
         if not isinstance(replace, bool | np.bool_):
             raise TypeError(f"replace must be True or False, got {replace!r}")
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name must be a string, got {name!r}")
-        if not isinstance(posterior, Posterior):
-            raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
-        return *integers, checks.checked_data(data)
+        model, given, begin = opened(posterior, data, init)
+        return *integers, model, checks.checked_data(given), begin
 
-    chains, seed, data = processes.agreed(settings_and_data)
+    chains, seed, posterior, data, init = processes.agreed(settings_and_data)
     rows = processes.row_counts(data)
     if probabilities is not None:
         checks.check_no_table(posterior)

@@ -34,6 +34,7 @@ AUTO = 2.0  # (h²/2)βλ for an eigenvalue λ from the middle of S, at most, at
 BENT = 0.25  # the largest eigenvalue of h²K(I + (h²/2)βS)⁻¹, at most, at step_size="auto"
 WHITENED = 1.0  # the same where K is known to be I: S then has its eigenvectors, and the friction is exact at any h
 UNSEEN = 0.125  # (h/2)β times the mean eigenvalue outside a low-rank estimate, over A, at most, where one is "auto"
+RESOLVED = 250.0  # μ over h²/β, at least, where μ is "auto"
 KNOWN = 1e-3  # K's mean outside a low-rank estimate over its largest eigenvalue, at least, to measure distances by it
 FAR = 4.0  # by how many standard errors a distance from the mode must be more than 1 to be believed
 NEAR = 10.0  # a mean square distance from the mode that needs no help
@@ -47,7 +48,6 @@ LEAST = 1e-12  # a mass over the largest, at least
 AT_HOME = 4096  # steps after which no chain is taken to be far from home
 FORCE = 16  # batches from whose force a distance from the mode is measured
 RAMP: dict[type[Estimate], int] = {Dense: 25, LowRank: 100, Diagonal: 100}  # steps in which what h may be doubles
-LEAST_THERMAL_MASS = 30.0  # ξ has standard deviation 1/√μ; below 0 it heats, and at hA = 1 one step of that is too much
 MOST_EVERY = 2**30  # twice it is still a 32-bit step number
 
 
@@ -117,7 +117,7 @@ class ECCAdL(Thermostat):
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
         state = self._scheduled(state, noisy)
         estimate, distance, scale, (h, A, frictions, expected) = state.memory
-        T, xi, mu = self.temperature, state.friction, self.thermal_mass_of(state.position)
+        T, xi, mu = self.temperature, state.friction, self._thermal_mass(state.position, h)
         w, directions = self._whitening(scale, state.position), estimate.directions()
         moves = splitting.moves(self.scheme, LETTERS)[1:]  # after the kick, which is the first
         kicked = flows.kick(state.momentum, w * noisy.force, h)
@@ -172,9 +172,6 @@ class ECCAdL(Thermostat):
         xi = jnp.where(doubled, pace.friction, state.friction + (pace.friction - before.friction))
         return state._replace(memory=Memory(estimate, distance, scale, pace), friction=xi)
 
-    def thermal_mass_of(self, position: Vector) -> Setting:
-        return max(float(position.size), LEAST_THERMAL_MASS) if self.thermal_mass is None else self.thermal_mass
-
     def _scheduled(self, state: State, noisy: Noisy) -> State:
         """With the pace of this step, where the step size is a function of the step's number."""
         if not callable(self.step_size):
@@ -200,6 +197,13 @@ class ECCAdL(Thermostat):
         frictions = tuple(friction(s) for s in directions)
         energy = sum(s.total(balance.kinetic_energy(y, loss)) for s, y in zip(directions, frictions, strict=True))
         return Pace(h, A, frictions, jnp.asarray(T * energy, h.dtype))
+
+    def _thermal_mass(self, position: Vector, h: Scalar) -> Setting:
+        """μ; if it is "auto", d or so much that steps of size h resolve the thermostat: what they do not resolve of it
+        leaves the variance right and makes the tails heavy, with a kurtosis of 3 + 2.5h²/(βμ) for any d."""
+        if self.thermal_mass is not None:
+            return self.thermal_mass
+        return jnp.maximum(position.size, RESOLVED * h * h * self.temperature)
 
     def _rescales(self, position: Vector, noisy: Noisy) -> bool:
         """Whether M is the sampler's own choice: where the step size is and no mass is given, and K is measured."""
@@ -350,7 +354,7 @@ def eccadl(
         friction: A, the effective friction; ξ starts there and has it as its mean. "auto" is 1; with "low_rank" it is
             at least eight times the mean noise friction of the directions that are left out.
         temperature: 1/β.
-        thermal_mass: μ; "auto" is the number of parameters, but at least 30.
+        thermal_mass: μ; "auto" is the number of parameters, or 250h²/β where that is more, as on an anchored posterior.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters. Unless given it is 1, or, where
             the step size is "auto", the covariance dense and the columns' scales very different, the diagonal of K at
             the start.

@@ -8,7 +8,10 @@ leaves exp(−βU(θ)) N(p; 0, M/β) N(ξ; A, 1/(βμ)) invariant: the second te
 of covariance S puts in. Each step is a symmetric splitting with one force evaluation; S comes from one batch and acts
 through exp(−(h²/2)βS)p, never formed (Algorithm 1 of the paper). The paper leaves open which batch that is. By default
 it is the batch of the force, at one evaluation a step; S is then correlated with the very noise it is to balance, which
-biases the mean. A batch of its own, evaluated where C acts, has far less bias and costs a second evaluation.
+biases the mean: in a direction in which the noise is skewed, its large kicks meet the large friction. Rows that are
+drawn with unequal probabilities count more or less, and make it worse unless the probabilities follow the gradients
+(tests/statistical/test_probabilities.py). A batch of its own, evaluated where C acts, has far less bias and costs a
+second evaluation.
 """
 
 from dataclasses import dataclass, field
@@ -77,7 +80,8 @@ def mccadl(
         rank: the size of the Lanczos space; "auto" is the least that keeps the error of C to a tenth of what the
             sampling error of S does to it, at most 8.
         covariance_batch: which examples S comes from: "force", those of the step's force, or "own", others, evaluated
-            where S acts. The paper leaves it open; "own" has far less bias in the mean and costs a second evaluation.
+            where S acts. The paper leaves it open; "own" has far less bias in the mean, above all where rows are drawn
+            with unequal `probabilities`, and costs a second evaluation.
     """
     splitting.moves(scheme, LETTERS)
     return MCCAdL(

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from isotherm.posterior import Posterior
+from isotherm.posterior import Posterior, opened
 from isotherm.run.chains import carry_shapes, missing_draws
 from isotherm.run.loop import Carry
 from isotherm.run.problem import Run, flattening, make_run
@@ -28,7 +28,7 @@ Tree = TypeVar("Tree")
 def rebuild_run(
     saved: Checkpoint,
     posterior: Posterior,
-    data: Batch,
+    data: Batch | None,
     sampler: Sampler[Any] | None,
     init: Params | None,
     devices: int | Sequence[jax.Device] | None = None,
@@ -36,6 +36,7 @@ def rebuild_run(
 ) -> Run:
     """The run of a checkpoint; `sampler` and `init` where they could not be stored."""
     header, where, arrays = saved.header, saved.store, saved.part(SAMPLER)
+    posterior, data, _ = opened(posterior, data)
     refuse(where, "different JAX settings", changes(header.numerics, identity.numerics()))
     warn_versions(where, header.versions)
     try:

@@ -1,0 +1,52 @@
+"""A module of Flax NNX as a posterior over its parameters (docs/networks.md)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from isotherm.bridges.network import Network
+from isotherm.bridges.network import network as make
+from isotherm.extras import extra
+from isotherm.types import Example, Scalar
+
+
+def network(
+    module: Any,
+    log_likelihood: Callable[[Any, Example], Scalar],
+    *,
+    prior_scale: float = 1.0,
+    log_prior: Callable[[Any], Scalar] | None = None,
+) -> Network:
+    """A module of Flax NNX as a posterior over its `nnx.Param`s, for `isotherm.fit`, `sample`, `check` and so on.
+
+    >>> import isotherm
+    >>> from flax import nnx
+    >>> linear = nnx.Linear(2, 1, rngs=nnx.Rngs(0))
+    >>> network(linear, lambda linear, row: -0.5 * (row["y"] - linear(row["x"])[0]) ** 2)
+    <network: 3 parameters in 2 arrays>
+
+    Args:
+        module: where chains start: as it was made, or trained with optax, which is a warm start.
+        log_likelihood: of a module and ONE example. The module is in evaluation mode, so that dropout does nothing and
+            normalisation uses what it has stored.
+        prior_scale: the standard deviation of the prior N(0, prior_scale²) of each parameter.
+        log_prior: of a module, instead.
+
+    Returns:
+        A posterior with `params`, `module(params)` and `modules(tree)`.
+    """
+    with extra("flax", "isotherm.bridges.flax"):
+        from flax import nnx
+    if not isinstance(module, nnx.Module):
+        raise TypeError(f"module must be an nnx.Module of Flax, got {type(module).__name__}")
+
+    graph, state, *rest = nnx.split(module, nnx.Param, ...)
+    structure = jax.tree.structure(state)
+
+    def with_params(params: Any) -> Any:
+        merged = nnx.merge(graph, jax.tree.unflatten(structure, jax.tree.leaves(params)), *rest)
+        merged.eval()
+        return merged
+
+    return make(nnx.to_pure_dict(state), with_params, log_likelihood, prior_scale, log_prior)

@@ -1,0 +1,75 @@
+"""What a module of Flax or Equinox becomes: a posterior over its parameters, and modules again of what was drawn."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from isotherm import arguments
+from isotherm.posterior import Posterior
+from isotherm.run.checks import variable_names
+from isotherm.types import Batch, Example, Params, Results, Scalar
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Network(Posterior):
+    """What `network` of bridges/flax.py and bridges/equinox.py returns; it goes wherever a `Posterior` goes, and chains
+    start at `params` unless told otherwise.
+
+    `params` are the module's parameters by name, and `module(params)` is the module with others in their place.
+    """
+
+    params: dict[str, jax.Array]
+    module: Callable[[Params], Any]
+
+    def opened(self, data: Batch | None, init: Params | None) -> tuple[Posterior, Batch, Params | None]:
+        return self.plain, data, self.params if init is None else init
+
+    def modules(self, tree: Results, number: int = 100) -> list[Any]:
+        """Modules with the parameters of so many draws, evenly spread over the chains and over the run."""
+        number = arguments.integer("number", number, 1)
+        arrays = {str(name): array.values for name, array in tree["posterior"].to_dataset().data_vars.items()}
+        chains, draws = next(iter(arrays.values())).shape[:2]
+        chosen = np.unique(np.linspace(0, chains * draws - 1, number).round().astype(int))
+        places = [np.unravel_index(place, (chains, draws)) for place in chosen]
+        return [self.module({name: jnp.asarray(array[place]) for name, array in arrays.items()}) for place in places]
+
+    def __repr__(self) -> str:
+        size = sum(leaf.size for leaf in self.params.values())
+        return f"<network: {size:,} parameters in {len(self.params)} arrays>"
+
+
+def network(
+    params: Any,
+    module: Callable[[Any], Any],
+    log_likelihood: Callable[[Any, Example], Scalar],
+    prior_scale: float,
+    log_prior: Callable[[Any], Scalar] | None,
+) -> Network:
+    """Of parameters as the module's library keeps them, and of the function that makes a module of them. Both
+    functions are of a module, whatever nest its parameters come in."""
+    arguments.function("log_likelihood", log_likelihood, "(module, example) -> scalar")
+    scale = arguments.positive("prior_scale", prior_scale)
+    names, structure = variable_names(params), jax.tree.structure(params)
+    if not names:
+        raise ValueError("the module has no parameters, so there is nothing to sample")
+
+    def by_name(params: Params) -> dict[str, Any]:
+        return dict(zip(variable_names(params), jax.tree.leaves(params), strict=True))
+
+    def module_of(params: Params) -> Any:
+        given = by_name(params)
+        return module(jax.tree.unflatten(structure, [given[name] for name in names]))
+
+    def likelihood(params: Params, example: Example) -> Scalar:
+        return log_likelihood(module_of(params), example)
+
+    def prior(params: Params) -> Scalar:
+        if log_prior is not None:
+            return log_prior(module_of(params))
+        return -0.5 * sum((jnp.sum((leaf / scale) ** 2) for leaf in jax.tree.leaves(params)), jnp.zeros(()))
+
+    return Network(likelihood, prior, by_name(params), module_of)

@@ -1,0 +1,305 @@
+"""From a NumPyro model to the log-likelihood of one row and the rest, or to a sentence that says why not.
+
+One row's log-likelihood is that of the observed sites when the model is called with this row alone. A site's log
+density over some rows must then be the sum of those of each, or the same whatever the rows: it is part of the prior. No
+rule of how to write a model is needed; it is called with several rows and with one, and the log densities are compared.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from isotherm.run.checks import reason
+from isotherm.types import Batch, Example, Params, Scalar
+
+ROWS = 16  # with which the model is called to see what depends on the number of rows
+POINTS = 3  # at which log densities are compared
+AGREES = 1e-4  # of the sum of their sizes: how well log densities must agree; float32 keeps about 1e-6 of it
+SAME_FOR_ALL = "give what is the same for all rows as a keyword argument of from_numpyro"
+
+
+class Latent(NamedTuple):
+    """A latent site: its name, its name in unconstrained results, and the shape of its unconstrained value."""
+
+    name: str
+    label: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A model with its fixed arguments and latent sites, without its data."""
+
+    model: Callable[..., Any]
+    fixed: dict[str, Any]
+    latents: tuple[Latent, ...]
+
+    def evaluated(self, params: Params, rows: Batch) -> tuple[dict[str, Scalar], dict[str, jax.Array]]:
+        """By site: log densities, summed over all that is in them, and the values of sites that are not observed. A
+        transform's log-determinant is a site too."""
+        from numpyro import handlers
+        from numpyro.infer.util import compute_log_probs
+
+        arguments = jax.tree.map(jnp.asarray, rows) | self.fixed
+        substituted = handlers.substitute(self.model, substitute_fn=self.constraining(params))
+        densities, trace = compute_log_probs(substituted, (), arguments, {})
+        kinds = ("sample", "deterministic")
+        found = {k: site["value"] for k, site in trace.items() if site["type"] in kinds and not site.get("is_observed")}
+        return densities, found
+
+    def constraining(self, params: Params) -> Callable[[dict[str, Any]], Any]:
+        """The value of a latent site, with its log-determinant as a factor of the model, as NumPyro does it."""
+        import numpyro
+        from numpyro.distributions import biject_to
+
+        unconstrained = {latent.name: params[latent.label] for latent in self.latents}
+
+        def value_of(site: dict[str, Any]) -> Any:
+            if site["type"] != "sample" or site["name"] not in unconstrained:
+                return None
+            z, transform = unconstrained[site["name"]], biject_to(site["fn"].support)
+            value = transform(z)
+            log_det = transform.log_abs_det_jacobian(z, value)
+            of_events = jnp.ndim(log_det) - jnp.ndim(value) + len(site["fn"].event_shape)
+            numpyro.factor(f"_{site['name']}_log_det", jnp.sum(log_det, tuple(range(-of_events, 0))))
+            return value
+
+        return value_of
+
+
+class _Site(NamedTuple):
+    """What a trace says of a site, without its values."""
+
+    kind: str
+    shape: tuple[int, ...]
+    is_latent: bool = False
+    is_discrete: bool = False
+    is_real: bool = False  # on the whole real line, so that it needs no transform
+    unconstrained: tuple[int, ...] = ()
+    is_subsampled: bool = False
+
+
+def sites_of(model: Callable[..., Any], rows: Batch, fixed: dict[str, Any]) -> dict[str, _Site]:
+    """The sites of a model that is called with rows of these shapes; nothing is computed."""
+    from numpyro import handlers
+    from numpyro.infer import init_to_uniform
+
+    found: dict[str, _Site] = {}
+
+    def look(rows: Batch) -> None:
+        seeded = handlers.substitute(handlers.seed(model, jax.random.key(0)), substitute_fn=init_to_uniform)
+        found.update({name: _site(site) for name, site in handlers.trace(seeded).get_trace(**rows, **fixed).items()})
+
+    with _in_words(len(jax.tree.leaves(rows)[0])):
+        jax.eval_shape(look, rows)
+    return found
+
+
+def _site(site: dict[str, Any]) -> _Site:
+    from numpyro.distributions import biject_to, constraints
+
+    shape = jnp.shape(site["value"])
+    if site["type"] == "plate":
+        size, subsample = site["args"]
+        return _Site("plate", shape, is_subsampled=subsample is not None and subsample != size)
+    if site["type"] != "sample" or site["is_observed"]:
+        return _Site(site["type"], shape)
+    support = site["fn"].support
+    if support.is_discrete:
+        return _Site("sample", shape, is_latent=True, is_discrete=True)
+    base = support.base_constraint if isinstance(support, constraints.independent) else support
+    is_real = base is constraints.real or base is constraints.real_vector
+    return _Site("sample", shape, True, False, is_real, biject_to(support).inverse_shape(shape))
+
+
+@contextlib.contextmanager
+def _in_words(rows: int) -> Iterator[None]:
+    """What a model raises when it is called with so many rows, with what to do about it."""
+    try:
+        yield
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
+        raise ValueError(
+            "the model needs to know the numbers in its data before it runs, or uses a function that is not "
+            f"jax.numpy's; {SAME_FOR_ALL}, the number of groups, say: it raised {reason(error)}"
+        ) from error
+    except Exception as error:
+        raise ValueError(
+            f"the model cannot be called with {rows:,} of its rows: it raised {reason(error)}; write it for any number "
+            f"of rows, so that a plate over them has the size len(y), and {SAME_FOR_ALL}"
+        ) from error
+
+
+class Split(NamedTuple):
+    """What a model is made of: the log-likelihood of one row, the rest of its log density, the values of its latent and
+    deterministic sites, all of a dict of unconstrained parameters; and the latent sites."""
+
+    log_likelihood: Callable[[Params, Example], Scalar]
+    log_prior: Callable[[Params], Scalar]
+    values: Callable[[Params], dict[str, jax.Array]]
+    latents: tuple[Latent, ...]
+
+
+def split(model: Callable[..., Any], data: Batch, fixed: dict[str, Any]) -> Split:
+    """A model by rows. ValueError, in words, if it cannot be split."""
+    return Splitting(model, data, fixed).parts()
+
+
+class Splitting:
+    """From a model and its data to a `Split`."""
+
+    def __init__(self, model: Callable[..., Any], data: Batch, fixed: dict[str, Any]) -> None:
+        self.model, self.data, self.fixed = model, data, fixed
+        rows = len(jax.tree.leaves(data)[0])
+        self.rng = np.random.default_rng(0)
+        chosen = self.rng.integers(0, rows, ROWS)
+        self.some = jax.tree.map(lambda column: np.asarray(column)[chosen], data)
+
+    def parts(self) -> Split:
+        program = Program(self.model, self.fixed, self.latents())
+        by_rows, kept = self.classified(program)
+        first = jax.tree.map(lambda column: column[:1], self.some)
+
+        def log_likelihood(params: Params, example: Example) -> Scalar:
+            densities, _ = program.evaluated(params, jax.tree.map(lambda value: jnp.asarray(value)[None], example))
+            return jnp.asarray(sum(densities[name] for name in by_rows))
+
+        def log_prior(params: Params) -> Scalar:
+            densities, _ = program.evaluated(params, first)
+            return jnp.asarray(sum(value for name, value in densities.items() if name not in by_rows))
+
+        def values(params: Params) -> dict[str, jax.Array]:
+            _, found = program.evaluated(params, first)
+            return {name.replace("/", "_"): found[name] for name in kept}
+
+        return Split(log_likelihood, log_prior, values, program.latents)
+
+    def latents(self) -> tuple[Latent, ...]:
+        """The latent sites, none of which has one value a row."""
+        shaped = jax.tree.map(
+            lambda column: jax.ShapeDtypeStruct(jnp.shape(column), jnp.result_type(column)), self.data
+        )
+        one = jax.tree.map(lambda column: column[:1], self.some)
+        _, of_some, of_one = (checked(sites_of(self.model, rows, self.fixed)) for rows in (shaped, self.some, one))
+        if of_some.keys() != of_one.keys():
+            name = min(of_some.keys() ^ of_one.keys())
+            raise ValueError(f"site {name!r} is only there for some numbers of rows; write the model for any number")
+        found = []
+        for name, site in of_some.items():
+            if not site.is_latent:
+                continue
+            if site.shape != of_one[name].shape:
+                raise ValueError(
+                    f"latent site {name!r} has one value a row, of which batches say too little; if it has one "
+                    "value a group, give the groups a plate of their own size and the rows an index into it, as in "
+                    f"{name}[group]; if its values are data, they are missing: obs=…"
+                )
+            label = name.replace("/", "_") + ("" if site.is_real else "_unconstrained")
+            found.append(Latent(name, label, site.unconstrained))
+        if not found:
+            raise ValueError("the model has no latent site, so there is nothing to sample")
+        if len({latent.label for latent in found}) < len(found):
+            raise ValueError(
+                f"two sites have one name in the results, of {', '.join(x.label for x in found)}; rename one"
+            )
+        return tuple(found)
+
+    def points(self, latents: tuple[Latent, ...]) -> Iterator[Params]:
+        for _ in range(POINTS):
+            yield {each.label: jnp.asarray(self.rng.uniform(-1, 1, each.shape), float) for each in latents}
+
+    def measured(self, program: Program) -> list["Measured"]:
+        """The model at some points, with several rows together and with each of them alone, by one compiled program."""
+        from numpyro.infer.util import potential_energy
+
+        @jax.jit
+        def at(params: Params, rows: Batch) -> tuple[Any, ...]:
+            alone = jax.vmap(lambda row: program.evaluated(params, jax.tree.map(lambda value: value[None], row)))
+            unconstrained = {latent.name: params[latent.label] for latent in program.latents}
+            energy = potential_energy(self.model, (), rows | self.fixed, unconstrained)
+            return *program.evaluated(params, rows), *alone(rows), -energy
+
+        with _in_words(ROWS):
+            found = [at(params, self.some) for params in self.points(program.latents)]
+        return [Measured(*each) for each in jax.device_get(found)]
+
+    def classified(self, program: Program) -> tuple[list[str], list[str]]:
+        """The sites whose log density is a sum over rows; and the latent and deterministic ones that do not depend on
+        them."""
+        latents, found = [latent.name for latent in program.latents], self.measured(program)
+        by_rows = []
+        for name in found[0].densities:
+            total, rows = np.array([m.densities[name] for m in found]), np.array([m.by_row[name] for m in found])
+            if agree(total[:, None], rows, abs(total[:, None])):
+                continue
+            if name in latents:
+                raise ValueError(
+                    f"the prior of {name!r} depends on the data; compute what it needs before, and {SAME_FOR_ALL}"
+                )
+            if not agree(total, rows.sum(axis=1), abs(rows).sum(axis=1)):
+                raise ValueError(
+                    f"site {name!r} cannot be split by rows: its log density is not the sum of those of each. If the "
+                    f"model computes an average over rows, do that before, and {SAME_FOR_ALL}; if one row depends on "
+                    "another, as in a time series, sample with NUTS"
+                )
+            by_rows.append(name)
+        if not by_rows:
+            raise ValueError("no observed site depends on the data; give one obs=…")
+        for each in found:
+            each.check_against_numpyro(by_rows)
+        return by_rows, [name for name in found[0].values if all(m.is_same_for_all(name) for m in found)]
+
+
+class Measured(NamedTuple):
+    """A model at one point: log densities and values by site, of some rows together and of each alone, and NumPyro's
+    own log density of those rows."""
+
+    densities: dict[str, np.ndarray]
+    values: dict[str, np.ndarray]
+    by_row: dict[str, np.ndarray]
+    values_by_row: dict[str, np.ndarray]
+    log_density: np.ndarray
+
+    def is_same_for_all(self, name: str) -> bool:
+        """Whether a site has the same value with all rows as with each alone."""
+        together, alone = self.values[name], self.values_by_row[name]
+        return together.shape == alone.shape[1:] and agree(together[None], alone, abs(together[None]))
+
+    def check_against_numpyro(self, by_rows: list[str]) -> None:
+        """The sum over rows and prior is NumPyro's log density."""
+        terms = [self.by_row[name] if name in by_rows else value for name, value in self.densities.items()]
+        total, size = sum(term.sum() for term in terms), sum(abs(term).sum() for term in terms)
+        if not agree(self.log_density, total, size):
+            raise ValueError(
+                f"the model cannot be split by rows: NumPyro's log density of {ROWS} rows is {self.log_density:.6g}, "
+                f"and the sum of rows and prior is {total:.6g}"
+            )
+
+
+def checked(sites: dict[str, _Site]) -> dict[str, _Site]:
+    for name, site in sites.items():
+        if site.is_subsampled:
+            raise ValueError(
+                f"plate {name!r} takes a subsample; leave subsample_size out and give all of the data: isotherm draws "
+                "the batches"
+            )
+        if site.kind == "param":
+            raise ValueError(f"site {name!r} is a numpyro.param, which has no prior; make it a numpyro.sample")
+        if site.is_discrete:
+            raise ValueError(
+                f"latent site {name!r} is discrete, and gradients do not move it; sum over its values, as "
+                "numpyro.distributions.MixtureSameFamily does; if its values are data, they are missing: obs=…"
+            )
+    return sites
+
+
+def agree(a: np.ndarray, b: np.ndarray, size: np.ndarray) -> bool:
+    """Whether numbers are the same up to rounding of terms whose sizes add up to `size`."""
+    with np.errstate(invalid="ignore"):
+        return bool(
+            (np.isclose(a, b, rtol=0, atol=AGREES * size + 1e-6) | (a == b) | (np.isnan(a) & np.isnan(b))).all()
+        )

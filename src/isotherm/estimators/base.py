@@ -1,0 +1,254 @@
+"""What the estimators share: from a table to a posterior, and from draws to predictions."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self, cast
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from isotherm import arguments
+from isotherm.checking import Verdict, check
+from isotherm.estimators.rows import NO_UNITS, Rows, filled, make_rows
+from isotherm.fitting import fit
+from isotherm.models.families import Bernoulli, Categorical
+from isotherm.models.model import Model, method
+from isotherm.models.predictors import Weighted, WithFamily
+from isotherm.posterior import Posterior
+from isotherm.predicting import predict
+from isotherm.types import Example, Params, Results
+
+MOST_DRAWS = 1000  # that predictions are averaged over: their Monte Carlo error is 3 % of the posterior's width
+MOST_SEED = 2**31 - 1
+FLOATS = (np.float64, np.float32)  # kept as they are; all else becomes the first
+
+
+class BayesianEstimator(BaseEstimator):
+    """Rows in standard units go to `isotherm.fit`. A subclass says which model they are of (`_model`), where its chains
+    start (`_start`) and what its draws are in the units of the table (`_in_units`)."""
+
+    _is_network = False
+    _family: Any
+    _sampled: Any  # the model
+    _verdict: Verdict | None
+    _is_centred = True  # whether columns may be moved: there is an intercept
+    _steps: int | None = None
+    ess: int
+    seconds: float | None
+    chains: int
+    random_state: Any
+    progress: bool
+
+    def _model(self, features: int) -> Model:
+        raise NotImplementedError
+
+    def _start(self, model: Model, rows: Rows) -> Params:
+        """Zeros of the parameters' shapes."""
+        return {name: np.zeros(shape, np.float32) for name, shape in model._shapes().items()}
+
+    def _in_units(self, tree: Results) -> Results:
+        """The draws as a user wants them."""
+        return tree
+
+    def _targets(self, rows: Rows) -> np.ndarray:
+        """What the model's y are."""
+        return rows.y
+
+    def _sample(self, X: np.ndarray, y: np.ndarray, sample_weight: ArrayLike | None) -> Self:
+        """Draw from the posterior of checked X and numbers y."""
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not weight.any():
+            raise ValueError("sample_weight must have a positive entry, got zero weights only")
+        rows = make_rows(X, y, weight)
+        self._check_rows(rows)
+        self._units = rows.units(rows.X, self._is_centred)
+        model = self._model(X.shape[1])
+        columns = {
+            "x": self._units.standard(rows.X).astype(np.float32),
+            "y": self._targets(rows),
+            "weight": rows.weight.astype(np.float32),
+        }
+        self._data, self._sampled, self._verdict = filled(columns), model, None
+        seed = int(check_random_state(self.random_state).randint(MOST_SEED))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self._tree = fit(
+                self._posterior,
+                self._data,
+                self._start(model, rows),
+                ess=self.ess,
+                seconds=self.seconds,
+                steps=self._steps,
+                anchored=not self._is_network,
+                chains=self.chains,
+                seed=seed,
+                progress=self.progress,
+            )
+        self.posterior_ = self._in_units(self._tree)
+        for message in self._doubts([each for each in caught if issubclass(each.category, RuntimeWarning)]):
+            warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=3)
+        return self
+
+    @property
+    def _posterior(self) -> Posterior:
+        return Posterior(Weighted(self._sampled).log_likelihood, self._sampled.log_prior)
+
+    def _check_rows(self, rows: Rows) -> None:
+        """Whether the rows that count are enough for the model."""
+
+    def _doubts(self, caught: list[warnings.WarningMessage]) -> list[str]:
+        """What should not be believed; not how `fit` chose to sample."""
+        messages = dict.fromkeys(str(each.message) for each in caught)
+        return [message for message in messages if message != self._tree.attrs["fit_reason"]]
+
+    @property
+    def check_(self) -> Verdict:
+        """Whether to believe the draws: the verdict of `isotherm.check`, computed when it is first asked for."""
+        check_is_fitted(self)
+        if self._verdict is None:
+            self._verdict = self._check()
+        return self._verdict
+
+    def _check(self) -> Verdict:
+        return check(self._tree, self._posterior, self._data, progress=self.progress)
+
+    def _predictions(self, X: ArrayLike, levels: tuple[float, ...] = ()) -> Any:
+        """Mean, standard deviation and quantiles of `mean` and `variance` of y, for every row of X.
+
+        In double precision, so that the prediction of a row does not depend on the rows beside it.
+        """
+        check_is_fitted(self)
+        x = self._units.standard(validate_data(self, X, reset=False, dtype=np.float64))
+        posterior = self._tree["posterior"].to_dataset()
+        every = max(1, -(-posterior.sizes["chain"] * posterior.sizes["draw"] // MOST_DRAWS))
+        tree = self._tree.copy()
+        tree["posterior"] = type(tree)(posterior.isel(draw=slice(None, None, every)).astype(np.float64))
+        with jax.enable_x64(True), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ chains diverged", RuntimeWarning)  # said by fit
+            return predict(tree, self._moments(), {"x": x}, quantiles=levels, progress=self.progress)
+
+    def _moments(self) -> Any:
+        """A function of parameters and an example: mean and variance of y."""
+        return Moments(self._sampled).of
+
+    @property
+    def _good_chains(self) -> np.ndarray:
+        return self._tree["sample_stats"].to_dataset()["first_bad_step"].values < 0
+
+    def _interval(self, X: ArrayLike, level: float) -> np.ndarray:
+        """Lower and upper ends, by (2, row, …)."""
+        if not 0 < arguments.number("level", level) < 1:
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        return self._predictions(X, ((1 - level) / 2, (1 + level) / 2))["mean_quantiles"].values
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean and variance of y given x, at parameters of a model with a family."""
+
+    model: WithFamily
+
+    @method
+    def of(self, params: Params, example: Example) -> dict[str, jax.Array]:
+        predictor, family = self.model.predictor(params, example["x"]), self.model.family
+        return {"mean": family.mean(predictor), "variance": family.variance(predictor, params)}
+
+
+class Regressor(RegressorMixin, BayesianEstimator):
+    """Targets in standard units, unless a subclass leaves them as they are."""
+
+    _target_units = NO_UNITS
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Draw from the posterior given X and y.
+
+        Args:
+            X: (rows, features); columns need no common scale.
+            y: (rows,).
+            sample_weight: how often each row counts.
+        """
+        checked = validate_data(self, X, y, dtype=FLOATS, y_numeric=True, ensure_min_samples=2)
+        X, y = cast(tuple[np.ndarray, np.ndarray], checked)
+        return self._sample(X, np.asarray(y, np.float64), sample_weight)
+
+    def _targets(self, rows: Rows) -> np.ndarray:
+        self._target_units = rows.units(rows.y, self._is_centred)
+        return self._target_units.standard(rows.y).astype(np.float32)
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """The mean of y for every row of X, and its standard deviation if it is wanted.
+
+        The standard deviation is that of a new y: of the noise, and of what is not known about the parameters.
+        """
+        found = self._predictions(X)
+        centre, scale = self._target_units
+        mean = centre + scale * found["mean_mean"].values
+        if not return_std:
+            return mean
+        return mean, scale * np.sqrt(found["mean_sd"].values ** 2 + found["variance_mean"].values)
+
+    def credible_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Between which numbers the expected y of each row of X lies with probability `level`; without noise."""
+        centre, scale = self._target_units
+        low, high = centre + scale * self._interval(X, level)
+        return low, high
+
+
+class Classifier(ClassifierMixin, BayesianEstimator):
+    """Two or more classes."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Draw from the posterior given X and y.
+
+        Args:
+            X: (rows, features); columns need no common scale.
+            y: (rows,), the classes.
+            sample_weight: how often each row counts.
+        """
+        X, y = cast(tuple[np.ndarray, np.ndarray], validate_data(self, X, y, dtype=FLOATS))
+        check_classification_targets(y)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        self.classes_ = np.unique(y[weight > 0])
+        if not weight.any():
+            raise ValueError("sample_weight must have a positive entry, got zero weights only")
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y must have at least two classes with positive weight, got 1 class: {self.classes_[0]!r}"
+            )
+        counts = weight > 0
+        return self._sample(X[counts], np.searchsorted(self.classes_, y[counts]).astype(np.float64), weight[counts])
+
+    def _targets(self, rows: Rows) -> np.ndarray:
+        return rows.y.astype(np.int32)
+
+    @property
+    def _family(self) -> Bernoulli | Categorical:
+        return Bernoulli() if len(self.classes_) == 2 else Categorical(len(self.classes_))
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Probabilities of the classes for every row of X, averaged over the posterior."""
+        return _by_class(self._predictions(X)["mean_mean"].values)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The most probable class for every row of X."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def credible_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Between which numbers the probability of each class lies with probability `level`, by (row, class)."""
+        ends = self._interval(X, level)
+        if ends.ndim == 3:
+            return ends[0], ends[1]
+        (low, high) = ends
+        return np.column_stack([1 - high, low]), np.column_stack([1 - low, high])
+
+
+def _by_class(p: np.ndarray) -> np.ndarray:
+    """(row, class), also where there are two and only the second is given."""
+    return np.column_stack([1 - p, p]) if p.ndim == 1 else p / p.sum(axis=1, keepdims=True)

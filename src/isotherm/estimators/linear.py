@@ -1,0 +1,174 @@
+"""Linear, logistic and Poisson regression as estimators."""
+
+from typing import Any
+
+import numpy as np
+
+from isotherm.estimators.base import BayesianEstimator, Classifier, Regressor
+from isotherm.estimators.rows import NO_UNITS, Rows
+from isotherm.models.families import Gaussian, Poisson
+from isotherm.models.model import Model
+from isotherm.models.predictors import GeneralisedLinear
+from isotherm.types import Params, Results
+
+
+class LinearModel(BayesianEstimator):
+    """Coefficients and an intercept, of columns in standard units while they are sampled."""
+
+    coef_: np.ndarray
+    intercept_: Any
+
+    def __init__(
+        self,
+        *,
+        prior_scale: float = 2.5,
+        intercept_scale: float = 10.0,
+        fit_intercept: bool = True,
+        ess: int = 400,
+        seconds: float | None = None,
+        chains: int = 4,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.prior_scale = prior_scale
+        self.intercept_scale = intercept_scale
+        self.fit_intercept = fit_intercept
+        self.ess = ess
+        self.seconds = seconds
+        self.chains = chains
+        self.random_state = random_state
+        self.progress = progress
+
+    @property
+    def _is_centred(self) -> bool:  # type: ignore[override]
+        return bool(self.fit_intercept)
+
+    def _model(self, features: int) -> Model:
+        intercept = self.intercept_scale**2 if self.fit_intercept else 0.0
+        return GeneralisedLinear(features, self._family, self.prior_scale**2, intercept)
+
+    def _in_units(self, tree: Results) -> Results:
+        """Coefficients of the table's columns, and the noise in units of y."""
+        import xarray
+
+        found = tree["posterior"].to_dataset()
+        target = getattr(self, "_target_units", NO_UNITS)
+        coef = found["coef"].values.astype(np.float64) * target.scale / self._units.scale
+        dims = ["chain", "draw", *(["class"] if coef.ndim == 4 else [])]
+        intercept = np.zeros(coef.shape[:-1])
+        if self.fit_intercept:
+            intercept = target.centre + target.scale * found["intercept"].values - coef @ self._units.centre
+        arrays = {"coef": ([*dims, "feature"], coef), "intercept": (dims, intercept)}
+        if "log_sigma" in found:
+            arrays["sigma"] = (dims, target.scale * np.exp(found["log_sigma"].values.astype(np.float64)))
+        names = {"feature": getattr(self, "feature_names_in_", np.arange(coef.shape[-1]))}
+        names |= {"class": self.classes_} if "class" in dims else {}
+        posterior = xarray.Dataset(arrays, {"chain": found["chain"], "draw": found["draw"], **names})
+        posterior.attrs.update(tree["posterior"].attrs)
+        good = posterior.isel(chain=self._good_chains).mean(("chain", "draw"))
+        self._report(good["coef"].values, good["intercept"].values)
+        groups = {"posterior": posterior, "sample_stats": tree["sample_stats"].to_dataset()}
+        result = xarray.DataTree.from_dict(groups)
+        result.attrs.update(tree.attrs)
+        return result
+
+    def _report(self, coef: np.ndarray, intercept: np.ndarray) -> None:
+        """Posterior means, shaped as scikit-learn's."""
+        self.coef_, self.intercept_ = coef, float(intercept)
+
+
+class BayesianLinearRegression(Regressor, LinearModel):
+    """Linear regression with Gaussian noise of unknown size: y = x·coef + intercept + σε.
+
+    Columns of X and y are standardised first; there, coefficients have the prior N(0, prior_scale²), the intercept
+    N(0, intercept_scale²), and σ² a weak one, worth one observation (scaled inverse χ²(1, 0.1²)).
+
+    Args:
+        prior_scale: of the coefficients, for columns and y of standard deviation 1.
+        intercept_scale: of the intercept, for columns of mean 0.
+        fit_intercept: whether there is one. Without, columns and y are scaled but not moved.
+        ess: how many effective draws every parameter must have.
+        seconds: when to stop sampling at the latest.
+        chains: how many independent chains.
+        random_state: same number, same draws.
+        progress: whether to show bars (on a terminal only).
+
+    Attributes:
+        coef_, intercept_: posterior means, in the units of X and y.
+        posterior_: an `xarray.DataTree` with draws of `coef`, `intercept` and `sigma`, in the units of X and y.
+        check_: the verdict of `isotherm.check`, computed when it is first asked for.
+    """
+
+    _family = Gaussian()
+
+
+class BayesianLogisticRegression(Classifier, LinearModel):
+    """Logistic regression of two classes, or softmax regression of more.
+
+    Columns of X are standardised first; there, coefficients have the prior N(0, prior_scale²) and intercepts
+    N(0, intercept_scale²). For more than two classes, each has coefficients of its own.
+
+    Args:
+        prior_scale: of the coefficients, for columns of standard deviation 1.
+        intercept_scale: of the intercepts, for columns of mean 0.
+        fit_intercept: whether there are any. Without, columns are scaled but not moved.
+        ess: how many effective draws every parameter must have.
+        seconds: when to stop sampling at the latest.
+        chains: how many independent chains.
+        random_state: same number, same draws.
+        progress: whether to show bars (on a terminal only).
+
+    Attributes:
+        classes_: the classes.
+        coef_, intercept_: posterior means, in the units of X, by (1, feature) for two classes and (class, feature).
+        posterior_: an `xarray.DataTree` with draws of `coef` and `intercept`, in the units of X.
+        check_: the verdict of `isotherm.check`, computed when it is first asked for.
+    """
+
+    def _report(self, coef: np.ndarray, intercept: np.ndarray) -> None:
+        self.coef_, self.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
+
+
+class BayesianPoissonRegression(Regressor, LinearModel):
+    """Counts: y ~ Poisson(exp(x·coef + intercept)).
+
+    Columns of X are standardised first; there, coefficients have the prior N(0, prior_scale²) and the intercept
+    N(0, intercept_scale²).
+
+    Args:
+        prior_scale: of the coefficients, for columns of standard deviation 1.
+        intercept_scale: of the intercept, for columns of mean 0.
+        fit_intercept: whether there is one. Without, columns are scaled but not moved.
+        ess: how many effective draws every parameter must have.
+        seconds: when to stop sampling at the latest.
+        chains: how many independent chains.
+        random_state: same number, same draws.
+        progress: whether to show bars (on a terminal only).
+
+    Attributes:
+        coef_, intercept_: posterior means, in the units of X.
+        posterior_: an `xarray.DataTree` with draws of `coef` and `intercept`, in the units of X.
+        check_: the verdict of `isotherm.check`, computed when it is first asked for.
+    """
+
+    _family = Poisson()
+
+    def _check_rows(self, rows: Rows) -> None:
+        if (rows.y < 0).any():
+            raise ValueError(f"y must hold counts, got the negative value {rows.y.min():g}")
+
+    def _targets(self, rows: Rows) -> np.ndarray:
+        return rows.y.astype(np.float32)
+
+    def _start(self, model: Model, rows: Rows) -> Params:
+        """The logarithm of the mean count, which may be far from 0."""
+        start = super()._start(model, rows)
+        if self.fit_intercept:
+            mean = np.average(rows.y, weights=rows.weight)
+            start["intercept"] = np.float32(np.log(max(mean, 0.5 / rows.weight.sum())))
+        return start
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags

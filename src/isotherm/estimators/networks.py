@@ -1,0 +1,262 @@
+"""Networks and discriminative restricted Boltzmann machines as estimators.
+
+Their parameters have many equivalent modes (hidden units can be exchanged), so that chains need not agree about them.
+What chains must agree about is predictions, and these are what a verdict looks at.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from isotherm.checking import OTHER_MODES, Verdict, diverged
+from isotherm.estimators.base import MOST_DRAWS, BayesianEstimator, Classifier, Regressor
+from isotherm.estimators.climbing import climbed
+from isotherm.estimators.rows import Rows
+from isotherm.models.drbm import DRBM
+from isotherm.models.families import Gaussian
+from isotherm.models.model import Model, method
+from isotherm.models.predictors import Network
+from isotherm.run.doubts import STRICT, Bounds, Line, converged, statistics
+from isotherm.types import Example, Params, RandomKey
+
+WATCHED = 32  # rows whose predictions are looked at
+LENIENT = Bounds(1.1, 50, 0.1, 2.0)  # for a warning that nobody asked for
+PERMUTED = "mean and variance of the parameters, of which many sets make the same predictions"
+
+
+class NetworkModel(BayesianEstimator):
+    """What is sampled for a number of steps, and judged by its predictions."""
+
+    _is_network = True
+    steps: int
+
+    @property
+    def _steps(self) -> int | None:  # type: ignore[override]
+        return self.steps
+
+    def _start(self, model: Model, rows: Rows) -> Params:
+        """Near a mode, uphill from a draw of N(0, I), one for each chain."""
+        data = jax.device_put(self._data)
+
+        def start(key: RandomKey) -> Params:
+            scale = np.float32(model.prior_variance**0.5)
+            return climbed(self._posterior, model.init(key, scale=1.0), data, key, scale)
+
+        return start
+
+    def _doubts(self, caught: list[Any]) -> list[str]:
+        """How chains ended, and what speaks against the predictions."""
+        ended = [str(each.message) for each in caught if "diverged" in str(each.message)]
+        return ended + [
+            f"do not rely on this fit yet: {line.sentence}" for line in self._lines(LENIENT) if not line.good
+        ]
+
+    def _check(self) -> Verdict:
+        return Verdict((*diverged(self._tree), *self._lines(STRICT)), (OTHER_MODES, PERMUTED), 0.0)
+
+    def _lines(self, bounds: Bounds) -> list[Line]:
+        values = self._watched_predictions()
+        names = [f"the prediction of row {i // values.shape[3]}" for i in range(values.shape[2] * values.shape[3])]
+        flat = values.reshape(*values.shape[:2], -1)
+        return [*converged(flat, names, bounds), *statistics(self._tree, bounds)]
+
+    def _watched_predictions(self) -> np.ndarray:
+        """Of some rows of the data, by (chain, draw, row, class)."""
+        used = np.flatnonzero(self._data["weight"])
+        x = self._data["x"][used[np.unique(np.linspace(0, len(used) - 1, WATCHED).astype(int))]]
+        found = self._tree["posterior"].to_dataset()
+        found = found.isel(chain=self._good_chains)
+        chains, draws = found.sizes["chain"], found.sizes["draw"]
+        every = max(1, chains * draws // MOST_DRAWS)
+        params = {str(name): array[:, ::every].values for name, array in found.data_vars.items()}
+        flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in params.items()}
+        values = np.asarray(_means(self._moments(), flat, x))
+        return values.reshape(chains, -1, len(x), values[0, 0].size)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _means(moments: Any, draws: Params, x: Any) -> jax.Array:
+    """E[y] by (draw, row, …)."""
+
+    def at(params: Params) -> jax.Array:
+        return jax.vmap(lambda row: moments(params, {"x": row})["mean"])(x)
+
+    return jax.lax.map(at, draws, batch_size=128)
+
+
+class MLP(NetworkModel):
+    """Hidden layers of tanh units, or of another activation."""
+
+    hidden: tuple[int, ...]
+    activation: str
+    prior_scale: float
+    output_scale = 1.0
+
+    def _model(self, features: int) -> Model:
+        scales = self.prior_scale**2, self.output_scale
+        return Network(features, tuple(self.hidden), self._family, self.activation, *scales)
+
+
+class BayesianMLPRegressor(Regressor, MLP):
+    """A network with Gaussian noise of unknown size: y = m(x) + σε.
+
+    Columns of X and y are standardised first. Layers are h ↦ φ(Wh/√n + b), n the length of h, where all weights and
+    biases have the prior N(0, prior_scale²), and σ² has a weak one, worth one observation.
+
+    Args:
+        hidden: widths of the hidden layers.
+        activation: "tanh", "relu" or "silu".
+        prior_scale: of weights and biases; larger, and the function may bend more.
+        steps: how many steps each chain makes at most, of which a quarter is not kept. With up to 4,096 rows, a step
+            looks at all of them.
+        ess: stop earlier if every parameter has so many effective draws and R-hat is at most 1.01.
+        seconds: when to stop sampling at the latest.
+        chains: how many independent chains; each begins near another mode, found by 500 steps of Adam.
+        random_state: same number, same draws.
+        progress: whether to show bars (on a terminal only).
+
+    Attributes:
+        posterior_: an `xarray.DataTree` with draws of the parameters, which are of standardised columns.
+        check_: whether to believe the predictions: convergence is judged by them, since hidden units can be exchanged.
+    """
+
+    _family = Gaussian()
+
+    def __init__(
+        self,
+        *,
+        hidden: tuple[int, ...] = (16,),
+        activation: str = "tanh",
+        prior_scale: float = 1.0,
+        steps: int = 1000,
+        ess: int = 400,
+        seconds: float | None = None,
+        chains: int = 4,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.hidden = hidden
+        self.activation = activation
+        self.prior_scale = prior_scale
+        self.steps = steps
+        self.ess = ess
+        self.seconds = seconds
+        self.chains = chains
+        self.random_state = random_state
+        self.progress = progress
+
+
+class BayesianMLPClassifier(Classifier, MLP):
+    """A network that tells classes apart: p(class) ∝ exp(output_scale · m(x)).
+
+    Columns of X are standardised first. Layers are h ↦ φ(Wh/√n + b), n the length of h, where all weights and biases
+    have the prior N(0, prior_scale²).
+
+    Args:
+        hidden: widths of the hidden layers.
+        activation: "tanh", "relu" or "silu".
+        prior_scale: of weights and biases; larger, and the borders between classes may bend more.
+        output_scale: how large log-odds may be, about; larger, and probabilities may be nearer to 0 and 1.
+        steps: how many steps each chain makes at most, of which a quarter is not kept. With up to 4,096 rows, a step
+            looks at all of them.
+        ess: stop earlier if every parameter has so many effective draws and R-hat is at most 1.01.
+        seconds: when to stop sampling at the latest.
+        chains: how many independent chains; each begins near another mode, found by 500 steps of Adam.
+        random_state: same number, same draws.
+        progress: whether to show bars (on a terminal only).
+
+    Attributes:
+        classes_: the classes.
+        posterior_: an `xarray.DataTree` with draws of the parameters, which are of standardised columns.
+        check_: whether to believe the predictions: convergence is judged by them, since hidden units can be exchanged.
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden: tuple[int, ...] = (16,),
+        activation: str = "tanh",
+        prior_scale: float = 2.0,
+        output_scale: float = 8.0,
+        steps: int = 1000,
+        ess: int = 400,
+        seconds: float | None = None,
+        chains: int = 4,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.hidden = hidden
+        self.activation = activation
+        self.prior_scale = prior_scale
+        self.output_scale = output_scale
+        self.steps = steps
+        self.ess = ess
+        self.seconds = seconds
+        self.chains = chains
+        self.random_state = random_state
+        self.progress = progress
+
+
+@dataclass(frozen=True)
+class DRBMMoments:
+    """Probabilities of the classes given x, and variances of their indicators."""
+
+    model: DRBM
+
+    @method
+    def of(self, params: Params, example: Example) -> dict[str, jax.Array]:
+        p = jax.nn.softmax(self.model._logits(params, jax.numpy.asarray(example["x"], params["W"].dtype)))
+        return {"mean": p, "variance": p * (1 - p)}
+
+
+class DiscriminativeRBMClassifier(Classifier, NetworkModel):
+    """A discriminative restricted Boltzmann machine (Larochelle & Bengio 2008), its hidden units summed out.
+
+    Columns of X are standardised first; all parameters have the prior N(0, prior_scale²).
+
+    Args:
+        hidden: how many hidden units.
+        prior_scale: of all parameters.
+        steps: how many steps each chain makes at most, of which a quarter is not kept. With up to 4,096 rows, a step
+            looks at all of them.
+        ess: stop earlier if every parameter has so many effective draws and R-hat is at most 1.01.
+        seconds: when to stop sampling at the latest.
+        chains: how many independent chains; each begins near another mode, found by 500 steps of Adam.
+        random_state: same number, same draws.
+        progress: whether to show bars (on a terminal only).
+
+    Attributes:
+        classes_: the classes.
+        posterior_: an `xarray.DataTree` with draws of the parameters, which are of standardised columns.
+        check_: whether to believe the predictions: convergence is judged by them, since hidden units can be exchanged.
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden: int = 16,
+        prior_scale: float = 1.0,
+        steps: int = 1000,
+        ess: int = 400,
+        seconds: float | None = None,
+        chains: int = 4,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.hidden = hidden
+        self.prior_scale = prior_scale
+        self.steps = steps
+        self.ess = ess
+        self.seconds = seconds
+        self.chains = chains
+        self.random_state = random_state
+        self.progress = progress
+
+    def _model(self, features: int) -> Model:
+        return DRBM(features, self.hidden, len(self.classes_), self.prior_scale**2)
+
+    def _moments(self) -> Any:
+        return DRBMMoments(self._sampled).of

@@ -1,0 +1,177 @@
+"""How a target is distributed, given a predictor: what a linear model, a network or any other function of x gives.
+
+A family is a frozen dataclass: two built with the same arguments are equal, so models that hold them compare by value.
+
+- `shape`: the shape of one predictor, () or (classes,);
+- `shapes`: the shapes of the family's own parameters by name, which are entries of the model's parameters;
+- `log_density(predictor, y, params)`: log p(y | predictor) of ONE target;
+- `log_prior(params)`: of its own parameters;
+- `mean(predictor)`: E[y], or the probabilities of the classes;
+- `variance(predictor, params)`: Var[y], of each class's indicator for classes;
+- `prediction(predictors)`: of m predictors, what a model's `predict` gives: log-probabilities (m, classes), or E[y].
+
+All are finite and twice differentiable wherever the predictor is finite; numbers have the predictor's dtype.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from isotherm import arguments
+from isotherm.models.model import softplus
+from isotherm.types import Array, Float, Scalar
+
+Predictor = Float[Array, "..."]
+Own = Mapping[str, Array]  # the model's parameters, in which a family finds its own
+
+LARGEST_LOG_RATE = 30.0  # beyond a rate of 1e13, exp goes on as its parabola, so that a step too far is no infinity
+
+
+class Family(Protocol):
+    """What every family has; the module's docstring says what each is."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]: ...
+    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own) -> Scalar: ...
+    def log_prior(self, params: Own) -> Scalar | float: ...
+    def mean(self, predictor: Predictor) -> Predictor: ...
+    def variance(self, predictor: Predictor, params: Own) -> Predictor: ...
+    def prediction(self, predictors: Predictor) -> Predictor: ...
+
+
+class _OneNumber:
+    """A predictor that is a number, and no parameters of its own."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {}
+
+    def log_prior(self, params: Own) -> Scalar | float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Gaussian(_OneNumber):
+    """y ~ N(predictor, σ²) with σ = exp(params["log_sigma"]) unknown.
+
+    The prior is σ² ~ scaled inverse χ²(1, guess²): it counts as one more example, whose residual is `guess`. Next to
+    targets of standard deviation 1 it is weak, and it keeps σ from zero where the predictor can follow the targets
+    exactly.
+    """
+
+    guess: float = 0.1
+
+    def __post_init__(self) -> None:
+        arguments.positive("guess", self.guess)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"log_sigma": ()}
+
+    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own) -> Scalar:
+        log_sigma = params["log_sigma"]
+        z = (jnp.asarray(y, predictor.dtype) - predictor) * bounded_exp(-log_sigma)
+        return -0.5 * z * z - log_sigma - 0.5 * math.log(2 * math.pi)
+
+    def log_prior(self, params: Own) -> Scalar:
+        """Of log σ: −log σ − guess²/(2σ²) + log guess + ½ log(2/π)."""
+        ratio = self.guess * bounded_exp(-params["log_sigma"])
+        return -params["log_sigma"] - 0.5 * ratio * ratio + math.log(self.guess) + 0.5 * math.log(2 / math.pi)
+
+    def mean(self, predictor: Predictor) -> Predictor:
+        return predictor
+
+    def variance(self, predictor: Predictor, params: Own) -> Predictor:
+        return jnp.broadcast_to(bounded_exp(2 * params["log_sigma"]), predictor.shape)
+
+    def prediction(self, predictors: Predictor) -> Predictor:
+        return predictors
+
+
+@dataclass(frozen=True)
+class Bernoulli(_OneNumber):
+    """y = 0 or 1: p(y = 1) = 1/(1 + exp(−predictor))."""
+
+    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own | None = None) -> Scalar:
+        """log σ(±predictor) = −softplus(∓predictor)."""
+        return -softplus((1 - 2 * jnp.asarray(y, predictor.dtype)) * predictor)
+
+    def mean(self, predictor: Predictor) -> Predictor:
+        return jax.nn.sigmoid(predictor)
+
+    def variance(self, predictor: Predictor, params: Own | None = None) -> Predictor:
+        return jax.nn.sigmoid(predictor) * jax.nn.sigmoid(-predictor)
+
+    def prediction(self, predictors: Predictor) -> Predictor:
+        return -softplus(jnp.stack([predictors, -predictors], axis=-1))
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """y = 0 … classes − 1: log p(y) = a_y − logsumexp(a), with a the predictor."""
+
+    classes: int
+
+    def __post_init__(self) -> None:
+        arguments.integer("classes", self.classes, 2)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.classes,)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {}
+
+    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own | None = None) -> Scalar:
+        return predictor[jnp.asarray(y, jnp.int32)] - jax.nn.logsumexp(predictor)
+
+    def log_prior(self, params: Own) -> Scalar | float:
+        return 0.0
+
+    def mean(self, predictor: Predictor) -> Predictor:
+        return jax.nn.softmax(predictor)
+
+    def variance(self, predictor: Predictor, params: Own | None = None) -> Predictor:
+        p = jax.nn.softmax(predictor)
+        return p * (1 - p)
+
+    def prediction(self, predictors: Predictor) -> Predictor:
+        return jax.nn.log_softmax(predictors)
+
+
+@dataclass(frozen=True)
+class Poisson(_OneNumber):
+    """Counts y = 0, 1, 2, … ~ Poisson(exp(predictor)). A y that is no whole number counts as the density continues."""
+
+    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own | None = None) -> Scalar:
+        """y log λ − λ − log y!"""
+        y = jnp.asarray(y, predictor.dtype)
+        return y * predictor - bounded_exp(predictor) - jax.lax.lgamma(y + 1)
+
+    def mean(self, predictor: Predictor) -> Predictor:
+        return bounded_exp(predictor)
+
+    def variance(self, predictor: Predictor, params: Own | None = None) -> Predictor:
+        return bounded_exp(predictor)
+
+    def prediction(self, predictors: Predictor) -> Predictor:
+        return bounded_exp(predictors)
+
+
+def bounded_exp(x: Predictor) -> Predictor:
+    """eˣ up to x = LARGEST_LOG_RATE, from there its second Taylor polynomial: equal derivatives up to the second, and
+    no overflow."""
+    over = jnp.maximum(x - LARGEST_LOG_RATE, 0)
+    return jnp.exp(jnp.minimum(x, LARGEST_LOG_RATE)) * (1 + over + 0.5 * over * over)

@@ -1,0 +1,5 @@
+"""Predictions from draws: `predict`."""
+
+from isotherm.predicting.prediction import predict
+
+__all__ = ["predict"]

@@ -1,0 +1,143 @@
+"""`isotherm fit` and `isotherm predict`, and what `resume`, `check` and `report` need of a run of a table."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from isotherm import extras, reporting
+from isotherm.checking import Verdict, check
+from isotherm.fitting import fit
+from isotherm.posterior import Posterior
+from isotherm.store.folder import check_new, slots
+from isotherm.tables import encoding, found, model, naming, output, predictions, preparing, recipe, section
+from isotherm.tables.columns import plain
+from isotherm.tables.found import Found
+from isotherm.tables.options import Options
+from isotherm.tables.predictions import Predicted
+from isotherm.types import Batch, Params, Results
+
+Tell = Callable[[str], None]
+
+
+class Places(NamedTuple):
+    """Where a run and its report go: beside each other, and named after the table, unless said otherwise."""
+
+    run: Path
+    report: Path
+
+
+class Materials(NamedTuple):
+    posterior: Posterior
+    data: Batch
+    init: Params
+
+
+def places(options: Options) -> Places:
+    stem = Path(options.table).name.split(".")[0] or "table"
+    run = Path(options.run or f"{stem}.zarr")
+    return Places(run, Path(options.report) if options.report else run.with_suffix(".html"))
+
+
+def fit_table(options: Options, tell: Tell) -> tuple[preparing.Prepared, Results]:
+    """Sample the posterior of a table into a new folder."""
+    extras.require("matplotlib", "plots", "the report of a run")
+    run = places(options).run
+    try:
+        check_new(run)
+    except ValueError as fault:
+        raise ValueError(str(fault).replace("store=", "--run ")) from None
+    prepared = preparing.prepare(options)
+    for note in prepared.recipe.notes:
+        tell(note)
+    built, is_new = model.of(prepared.recipe), not run.exists()
+    recipe.write(prepared.recipe, run)
+    try:
+        tree = fit(
+            built.posterior(),
+            prepared.train,
+            built.init(options.seed),
+            ess=options.ess,
+            seconds=options.seconds or None,
+            chains=options.chains,
+            seed=options.seed,
+            store=run,
+        )
+    finally:
+        if is_new and not any(slot.exists() for slot in slots(run)):
+            shutil.rmtree(run, ignore_errors=True)  # nothing was sampled
+    return prepared, tree
+
+
+def report_table(what: Found, path: Path) -> Path:
+    title = f"{what.recipe.model} model of {plain(what.recipe.target.name)}"
+    return reporting.write(
+        what.tree, what.verdict, path, names=what.names, found=section.html(what), title=title[0].upper() + title[1:]
+    )
+
+
+def found_in(run: Path, table: Path | None) -> Found:
+    """All that is to be said about a run in a folder."""
+    return found.find(preparing.again(recipe.read(run), table), opened(run))
+
+
+def materials(run: Path, table: Path | None) -> Materials:
+    """What a run in a folder was made with, from its table, which may have been moved to `table`."""
+    made = recipe.read(run)
+    built = model.of(made)
+    return Materials(built.posterior(), preparing.again(made, table).train, built.init(made.source.seed))
+
+
+def check_table(run: Path, table: Path | None) -> Verdict:
+    """With the columns' names."""
+    made = materials(run, table)
+    verdict = check(opened(run), made.posterior, made.data, init=made.init)
+    return naming.renamed(verdict, naming.names(recipe.read(run)))
+
+
+def opened(run: Path) -> Results:
+    import xarray
+
+    return xarray.open_datatree(run, engine="zarr", chunks=None, consolidated=True)
+
+
+def place_of_predictions(table: Path) -> Path:
+    """After the table's name."""
+    suffix = ".parquet" if table.suffix == ".parquet" else ".csv"
+    return Path(f"{table.name.split('.')[0] or 'table'}-predictions{suffix}")
+
+
+def predict_table(run: Path, path: Path, out: Path, tell: Tell) -> int:
+    """Write the table at `path` with predictions to `out`; the number of rows."""
+    output.check_place(path, out)
+    made = recipe.read(run)
+    tree = opened(run)
+    table = preparing.new_rows(made, path)
+    for sentence in encoding.unknown_levels(made, table):
+        tell(sentence)
+    lacking = encoding.incomplete(made, table)
+    if lacking.any() and made.missing == "error":
+        raise ValueError(
+            f"{path} has missing values in {lacking.sum():,} rows, the first is row {int(np.argmax(lacking)) + 1:,}; "
+            "the run was made without any (--missing error): fill them in, or fit again with another rule"
+        )
+    if lacking.any():
+        rule = "no prediction" if made.missing == "drop" else f"predictions by the rule {made.missing}"
+        tell(f"{lacking.sum():,} of {table.rows:,} rows lack a value: they get {rule}")
+    predicted = predictions.predictions(made, model.of(made), tree, encoding.arrays(made, table))
+    if made.missing == "drop":
+        predicted = _without(predicted, lacking)
+    for sentence in output.write(made, path, out, output.columns(made, predicted)):
+        tell(sentence)
+    return table.rows
+
+
+def _without(predicted: Predicted, rows: np.ndarray) -> Predicted:
+    """NaN in these rows."""
+
+    def hidden(values: np.ndarray) -> np.ndarray:
+        return np.where(rows.reshape(-1, *[1] * (values.ndim - 1)), np.nan, values)
+
+    return Predicted(*(None if each is None else hidden(each) for each in predicted))  # type: ignore[arg-type]

@@ -1,0 +1,124 @@
+"""The table that was given, with predictions in columns of their own, as CSV or Parquet.
+
+The cells that were there are copied as they are: those of a CSV as the text they were, never read as numbers, dates or
+formulas on the way. A cell that begins with "=" stays so; a spreadsheet may take it for a formula, which is said.
+"""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isotherm import files
+from isotherm.tables import arrays, arrow, delimited, reading
+from isotherm.tables.columns import Levels, Numbers, quoted
+from isotherm.tables.predictions import Predicted
+from isotherm.tables.recipe import Recipe
+from isotherm.types import Json
+
+ROWS = 1 << 16  # that are written at a time
+DIGITS = 7  # of predictions, and of numbers that were not text before
+
+
+def columns(recipe: Recipe, predicted: Predicted) -> dict[str, Any]:
+    """The new columns, by name."""
+    aim, target = recipe.target.name, recipe.target
+    if not target.classes:
+        assert predicted.new_low is not None
+        assert predicted.new_high is not None
+        names = ("mean", "mean low", "mean high", "low", "high")
+        values = predicted.mean, predicted.low, predicted.high, predicted.new_low, predicted.new_high
+        return {f"{aim} {name}": value for name, value in zip(names, values, strict=True)}
+    aim = f"{aim} {target.threshold}".strip()
+    known = np.isfinite(predicted.mean).all(axis=1)
+    likeliest = np.array(target.classes, object)[np.where(known, predicted.mean, 0).argmax(axis=1)]
+    found: dict[str, Any] = {f"{aim} predicted": np.where(known, likeliest, None)}
+    for code in range(1 if len(target.classes) == 2 else 0, len(target.classes)):
+        name = f"p({aim} = {target.classes[code]})"
+        found |= {name: predicted.mean[:, code], f"{name} low": predicted.low[:, code]}
+        found[f"{name} high"] = predicted.high[:, code]
+    return found
+
+
+def write(recipe: Recipe, path: Path, out: Path, new: Json) -> list[str]:
+    """`path` is the table that was given; what there is to say about the new one."""
+    pa, table = arrow.pyarrow(), original(recipe, path)
+    if taken := set(new) & set(table.column_names):
+        raise ValueError(f"{path} has a column {quoted(taken.pop())} already, which is what a new one would be called")
+    for name, values in new.items():
+        kind = pa.string() if values.dtype == object else pa.float64()
+        lacks = np.array([value is None for value in values]) if values.dtype == object else np.isnan(values)
+        table = table.append_column(name, pa.array(values, kind, mask=lacks))
+    with files.replacing(out, durable=False) as partial:
+        if out.suffix == ".parquet":
+            from pyarrow import parquet
+
+            parquet.write_table(table, partial)
+        else:
+            is_csv = reading.type_of(path) == "csv"
+            write_csv(table, partial, delimited.header(path, recipe.source.delimiter)[0] if is_csv else ",")
+    return [] if out.suffix == ".parquet" else formulas(table, out)
+
+
+def check_place(path: Path, out: Path) -> None:
+    """Before any work."""
+    if out.suffix not in (".csv", ".tsv", ".txt", ".parquet"):
+        raise ValueError(f"--out must end in .csv or .parquet, got {str(out)!r}")
+    if out.exists() and path.exists() and out.samefile(path):
+        raise ValueError(f"--out must be another file than the table, got {str(out)!r} for both")
+    if not out.absolute().parent.is_dir():
+        raise ValueError(f"--out {str(out)!r} cannot be made: there is no folder {str(out.absolute().parent)!r}")
+
+
+def write_csv(table: Any, path: Path, delimiter: str) -> None:
+    """Cells are quoted only where they must be, which pyarrow's own writer does not do."""
+    with open(path, "x", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(table.column_names)
+        for batch in table.to_batches(ROWS):
+            writer.writerows(zip(*(cells(column) for column in batch.columns), strict=True))
+
+
+def cells(column: Any) -> list[Any]:
+    values = column.to_pylist()
+    if not arrow.pyarrow().types.is_floating(column.type):
+        return ["" if value is None else value for value in values]
+    return ["" if value is None else f"{value:.{DIGITS}g}" for value in values]
+
+
+def original(recipe: Recipe, path: Path) -> Any:
+    """The table that was given, as an Arrow table."""
+    pa, file_type = arrow.pyarrow(), reading.type_of(path)
+    if file_type == "parquet":
+        return arrow.read_parquet(path)
+    if file_type == "csv":
+        return delimited.read_csv(path, recipe.source.delimiter, verbatim=True)
+    found = arrays.read_npz(path, ()) if file_type == "npz" else arrays.read_libsvm(path)
+    made = {}
+    for name, column in found.items():
+        if isinstance(column, Numbers):
+            made[name] = pa.array(column.values)
+        elif isinstance(column, Levels):
+            texts = np.array([*column.names, None], object)[column.codes]
+            made[name] = pa.array(texts, pa.string())
+        else:
+            made[name] = pa.array((column.seconds * 1e6).astype("datetime64[us]"))
+    return pa.table(made)
+
+
+def formulas(table: Any, out: Path) -> list[str]:
+    """A sentence, if there are cells that a spreadsheet would take for formulas."""
+    from pyarrow import compute
+
+    texts = [table.column(name) for name in table.column_names if arrow.is_text(table.column(name).type)]
+    count = sum(
+        compute.sum(compute.or_(compute.starts_with(each, "="), compute.starts_with(each, "@"))).as_py() or 0
+        for each in texts
+    )
+    if not count:
+        return []
+    return [
+        f"{count:,} cells of {out} begin with = or @, as they did in the tables: a spreadsheet would take them for "
+        "formulas; import such columns as text"
+    ]

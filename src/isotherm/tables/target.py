@@ -1,0 +1,143 @@
+"""From the target's column to numbers and the family they are of; the model, if it is not given, is guessed from it."""
+
+import operator
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isotherm.tables.columns import Column, Levels, Numbers, absent, as_text, quoted
+from isotherm.tables.recipe import Target
+
+MOST_CLASSES = 100
+FEW_CLASSES = 20  # whole numbers that are taken as classes, at most,
+LEAST_SHARE = 0.02  # and of how many rows each must be
+LARGEST_COUNT = 1000
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt
+}  # fmt: skip
+THRESHOLD = re.compile(r"(.+?)\s*(>=|<=|==|>|<)\s*(\S+)")
+CLASSIFIERS = ("logistic", "softmax", "drbm")
+
+
+class Wanted(NamedTuple):
+    """What `--target` says: a column, or a comparison of one with a number."""
+
+    name: str
+    comparison: str = ""
+    bound: float = 0.0
+
+    @property
+    def words(self) -> str:
+        return f"{self.comparison} {self.bound:g}" if self.comparison else ""
+
+
+def parse(text: str, names: list[str], source: str) -> Wanted:
+    if text in names:
+        return Wanted(text)
+    match = THRESHOLD.fullmatch(text)
+    if match and match[1] in names:
+        try:
+            return Wanted(match[1], match[2], float(match[3]))
+        except ValueError:
+            raise ValueError(f"--target must compare with a number, got {quoted(text)}") from None
+    raise ValueError(f"--target names the column {quoted(text)}, {absent(text, names, source)}")
+
+
+def compared(column: Column, wanted: Wanted) -> Column:
+    """The target's column; where it is a comparison, whether it holds."""
+    if not wanted.comparison:
+        return column
+    if not isinstance(column, Numbers):
+        raise ValueError(f"--target compares {quoted(wanted.name)} with a number, and the column does not hold numbers")
+    holds = COMPARISONS[wanted.comparison](column.values, wanted.bound).astype(np.int32)
+    return Levels(np.where(column.is_missing(), -1, holds).astype(np.int32), ("false", "true"), truth=True)
+
+
+def guess(name: str, column: Column) -> tuple[str, str]:
+    """A model, and why, in words."""
+    if isinstance(column, Levels):
+        count = len(np.unique(column.codes[column.codes >= 0]))
+        return ("logistic" if count <= 2 else "softmax"), f"{quoted(name)} has {count:,} classes"
+    if not isinstance(column, Numbers):
+        raise ValueError(f"the target {quoted(name)} holds dates; it must hold numbers or classes")
+    values, counts = np.unique(column.values[~np.isnan(column.values)], return_counts=True)
+    whole = bool((values == np.round(values)).all())
+    if len(values) == 2:
+        return "logistic", f"{quoted(name)} has two values, {values[0]:g} and {values[1]:g}"
+    share = counts.min() / counts.sum() if len(values) else 0.0
+    if whole and 1 < len(values) <= FEW_CLASSES and np.ptp(values) < 2 * len(values) and share >= LEAST_SHARE:
+        return "softmax", f"{quoted(name)} has {len(values)} values, each in {share:.0%} of the rows or more"
+    if whole and len(values) and values[0] == 0 and values[-1] <= LARGEST_COUNT:
+        return "poisson", f"{quoted(name)} has whole numbers from 0 to {values[-1]:g}"
+    return "linear", f"{quoted(name)} has {len(values):,} different numbers"
+
+
+def make(wanted: Wanted, column: Column, model: str) -> Target:
+    """How a target is encoded, from the rows that are learned from; none is missing there."""
+    name = wanted.name
+    is_classes = model in CLASSIFIERS or (model == "mlp" and guess(name, column)[0] in CLASSIFIERS)
+    if is_classes:
+        return _classes(wanted, column, model)
+    if not isinstance(column, Numbers):
+        raise ValueError(f"--model {model} needs a target of numbers, and {quoted(name)} holds text; try logistic")
+    values = column.values
+    if np.ptp(values) == 0:
+        raise ValueError(f"the target {quoted(name)} is {values[0]:g} in every row: there is nothing to predict")
+    if model == "poisson":
+        if (values < 0).any() or (values != np.round(values)).any():
+            wrong = values[(values < 0) | (values != np.round(values))][0]
+            raise ValueError(f"--model poisson needs a target of counts 0, 1, 2, …, and {quoted(name)} holds {wrong:g}")
+        return Target(name, "poisson", base=(float(np.log(values.mean())),))
+    return Target(name, "gaussian", mean=float(values.mean()), scale=float(values.std()))
+
+
+def _classes(wanted: Wanted, column: Column, model: str) -> Target:
+    name, classes = wanted.name, class_names(column)
+    codes = class_codes(column, classes)
+    counts = np.bincount(codes, minlength=len(classes))
+    if len(classes) < 2:
+        raise ValueError(f"the target {quoted(name)} has one class only, {quoted(classes[0])}: nothing to predict")
+    if len(classes) > MOST_CLASSES:
+        raise ValueError(
+            f"--model {model} needs a target of at most {MOST_CLASSES} classes, and {quoted(name)} has "
+            f"{len(classes):,} different values"
+        )
+    if model == "logistic" and len(classes) > 2:
+        raise ValueError(f"--model logistic needs two classes, {quoted(name)} has {len(classes)}; use softmax")
+    log_shares = np.log(counts / counts.sum())
+    if len(classes) == 2 and model in ("logistic", "mlp"):
+        odds = float(log_shares[1] - log_shares[0])
+        return Target(name, "bernoulli", classes, base=(odds,), threshold=wanted.words)
+    base = tuple(float(value) for value in log_shares - log_shares.mean())
+    return Target(name, "categorical", classes, base=base, threshold=wanted.words)
+
+
+def class_names(column: Column) -> tuple[str, ...]:
+    """Those that occur, in order."""
+    if isinstance(column, Levels):
+        return tuple(column.names[code] for code in np.unique(column.codes) if code >= 0)
+    assert isinstance(column, Numbers)
+    return tuple(as_text(value) for value in np.unique(column.values[~np.isnan(column.values)]))
+
+
+def class_codes(column: Column, classes: tuple[str, ...]) -> NDArray[np.int64]:
+    """−1 for a class that is none of these."""
+    place = {name: code for code, name in enumerate(classes)}
+    if isinstance(column, Levels):
+        return np.array([*(place.get(name, -1) for name in column.names), -1], np.int64)[column.codes]
+    assert isinstance(column, Numbers)
+    values, codes = np.unique(column.values, return_inverse=True)
+    return np.array([place.get(as_text(value), -1) for value in values], np.int64)[codes]
+
+
+def encoded(target: Target, column: Column) -> NDArray[Any]:
+    """What the family takes: codes of classes, counts, or standardised numbers."""
+    if target.classes:
+        codes = class_codes(column, target.classes)
+        return codes.astype(np.float32 if target.family == "bernoulli" else np.int32)
+    if not isinstance(column, Numbers):
+        raise ValueError(f"the target {quoted(target.name)} must hold numbers, as in the table of the run")
+    return ((column.values - target.mean) / target.scale).astype(np.float32)
