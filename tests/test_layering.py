@@ -8,16 +8,15 @@ import isotherm
 
 SRC = Path(isotherm.__file__).parent
 WALK = [
-    "version", "extras", "types", "threefry", "files", "arguments", "mistakes", "bars", "processes", "datasets",
-    "models", "alias", "batches", "posterior", "shards", "anchored", "dynamics", "samplers", "diagnostics", "run", "store",
-    "anchoring", "stepping", "sampling", "checking", "predicting", "fitting", "estimators", "page", "plots",
-    "reporting", "bridges", "tables", "experiments", "cli", "__main__",
+    "version", "extras", "types", "threefry", "files", "arguments", "mistakes", "bars", "columns", "processes",
+    "datasets", "models", "alias", "batches", "posterior", "shards", "anchored", "dynamics", "samplers", "diagnostics",
+    "run", "store", "anchoring", "stepping", "sampling", "checking", "predicting", "fitting", "estimators", "page",
+    "plots", "reporting", "bridges", "tables", "experiments", "cli", "__main__",
 ]  # fmt: skip
 # Inside the two rooms that a run's data cross, the order of the files is the walk too.
 RUN = [
-    "plan", "goal", "doubts", "tables", "evaluation", "checks", "problem", "loop", "chains", "spread", "labels",
-    "recorder",
-    "signals", "noise", "execute",
+    "plan", "goal", "doubts", "tables", "evaluation", "checks", "problem", "blocks", "loop", "foresight", "forecast",
+    "feed", "chains", "spread", "labels", "recorder", "signals", "noise", "execute",
 ]  # fmt: skip
 STORE = ["disk", "arrays", "checkpoint", "constants", "identity", "header", "folder", "recorder", "resume"]
 FILES = {path: ast.parse(path.read_text()) for path in SRC.rglob("*.py")}
@@ -73,6 +72,8 @@ UNTYPED = {
     "checks.py": {"tree", "as_arrays", "leaf", "_as_array", "both", "position", "node", "listed"},
     "tables.py": {"tree", "table", "column"},
     "problem.py": {"init", "flattening", "column", "on_host"},
+    "spread.py": {"arguments", "function", "in_specs", "out_specs", "options"},
+    "foresight.py": {"jaxpr", "equation", "program", "atom", "value"},  # JAX's programs and what they compute
     "loop.py": {"function", "over_chains", "arguments", "mapped"},
     "identity.py": {"params", "nest", "node", "built"},
     "header.py": {"value", "shape"},

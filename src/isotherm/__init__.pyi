@@ -2,6 +2,7 @@ from . import bridges, datasets, diagnostics, models, samplers
 from .anchoring import anchor
 from .bridges.numpyro import from_numpyro
 from .checking import Verdict, check
+from .columns import DataError
 from .estimators import (
     BayesianLinearRegression,
     BayesianLogisticRegression,
@@ -28,6 +29,7 @@ __all__ = [
     "BayesianMLPClassifier",
     "BayesianMLPRegressor",
     "BayesianPoissonRegression",
+    "DataError",
     "DiscriminativeRBMClassifier",
     "Posterior",
     "ProcessLost",

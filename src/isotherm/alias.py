@@ -69,6 +69,7 @@ def make_table(probabilities: ArrayLike, dtype: Any = np.float32) -> AliasTable:
     thresholds = np.empty(share.size, np.uint32)
     for some in blocks(share.size):
         thresholds[some] = np.minimum(np.clip(share[some], 0, 1) * ONE, ONE - 1)
+    del share, good
     return AliasTable(jnp.asarray(thresholds), jnp.asarray(aliases), jnp.asarray(weights))
 
 

@@ -1,5 +1,7 @@
 """Where minibatches come from: data in memory, rows picked at random inside the compiled loop."""
 
+import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from isotherm import arguments, threefry
 from isotherm.alias import AliasTable
+from isotherm.columns import Column
 from isotherm.types import Array, Batch, Float, Int, RandomKey
 
 LINE = 64  # bytes of a cache line
@@ -17,20 +20,29 @@ MOST_FAST = 2**30  # rows up to which `threefry.integers_below` can number them
 LARGEST = 2**20  # a batch that is drawn with replacement may be larger than the data, within reason
 
 
-def placed(column: Any) -> Array:
-    """A column on the device. On a CPU a large one goes to memory that NumPy asked for, which has large pages: the
-    addresses of its rows are then found faster, which saves a fifth of a step on 10,000,000 rows."""
+def placed(column: Any) -> Array | Column:
+    """A column on the device, or, if it is on disk, as the device will see it. On a CPU a large one goes to memory that
+    NumPy asked for, which has large pages: the addresses of its rows are then found faster, which saves a fifth of a
+    step on 10,000,000 rows."""
+    if isinstance(column, Column):
+        return column.astype(jax.dtypes.canonicalize_dtype(column.dtype))
     if jax.default_backend() != "cpu" or isinstance(column, jax.Array):
         return jnp.asarray(column)
     dtype = jax.dtypes.canonicalize_dtype(np.asarray(column).dtype)
     size = np.size(column) * dtype.itemsize
     if size < BEYOND_CACHE or dtype.kind not in "fiu":
         return jnp.asarray(column)
-    room = np.empty(size + LINE, np.uint8)
-    begin = -room.ctypes.data % LINE  # JAX takes over only what begins with a cache line
-    array = room[begin : begin + size].view(dtype).reshape(np.shape(column))
+    array = aligned(np.shape(column), dtype)
     array[...] = column
     return jax.dlpack.from_dlpack(array)
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Room that begins with a cache line: JAX takes over only such memory, without a copy."""
+    size = math.prod(shape) * dtype.itemsize
+    room = np.empty(size + LINE, np.uint8)
+    begin = -room.ctypes.data % LINE
+    return room[begin : begin + size].view(dtype).reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,14 @@ class Batches:
         rows_key, alias_key = jax.random.split(key)
         return table.picked(alias_key, self.rows(rows_key))
 
+    def taken_rows(self, key: RandomKey, table: AliasTable | None) -> Int[Array, " n"]:
+        """The numbers of the rows that `take`, or `take_weighted` if there is a table, takes."""
+        if table is not None:
+            return self.weighted_rows(key, table)
+        if not self.replace and self.size == self.population:
+            return jnp.arange(self.population, dtype=jnp.int32)
+        return self.rows(key)
+
     def rows(self, key: RandomKey) -> Int[Array, " n"]:
         if self.replace and 1 < self.population < MOST_FAST and jax.random.key_impl(key) == threefry.UNROLLED:
             return threefry.integers_below(key, self.size, self.population)
@@ -95,6 +115,17 @@ class Batches:
         key, first = jax.random.split(key)
         rows = jnp.sort(jax.random.randint(first, (self.size,), 0, self.population))
         return jax.lax.while_loop(lambda carry: repeated(carry[1]).any(), redraw, (key, rows))[1]
+
+
+class Requests(ABC):
+    """Stands for data that are not in memory, while a step is traced: it answers one request for a batch after the
+    other (run/foresight.py)."""
+
+    @abstractmethod
+    def answer(
+        self, key: RandomKey, batches: Batches, table: AliasTable | None
+    ) -> tuple[Batch, Float[Array, " n"] | None]:
+        """A batch, and how often each of its rows counts; None if all count alike."""
 
 
 def gathered(rows: Int[Array, " n"], data: Batch) -> Batch:

@@ -13,7 +13,7 @@ from isotherm.anchoring.forces import forces_at
 from isotherm.anchoring.progress import Passes
 from isotherm.diagnostics.stein import BLOCKS, SteinMoments, stein_moments
 from isotherm.posterior import Posterior, opened
-from isotherm.run.checks import as_arrays, check_data, named_entries, nested_params
+from isotherm.run.checks import as_data, check_data, named_entries, nested_params
 from isotherm.run.doubts import FEWEST_DRAWS, RARE, STRICT, Line, converged, entry, number_of_entries, statistics
 from isotherm.run.goal import watched
 from isotherm.run.labels import as_sampled
@@ -89,7 +89,7 @@ def check(
     """
     seed = arguments.integer("seed", seed, 0)
     _, data, _ = opened(posterior, data)
-    data = as_arrays("data", data)
+    data = as_data(data)
     check_data(data)
     tree = as_sampled(tree)
     names, draws, params = _draws(tree, init)

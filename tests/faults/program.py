@@ -1,4 +1,5 @@
-"""A run in a process of its own, for tests that break it: `program.py STORE STEPS` starts it or goes on with it.
+"""A run in a process of its own, for tests that break it: `program.py STORE STEPS` starts it or goes on with it, with
+data in memory; `program.py STORE STEPS FOLDER` with data from that folder, in blocks of few steps.
 
 It prints "running" once its first checkpoint is written, "done" when it is finished, "interrupted" after Ctrl-C.
 """
@@ -11,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import isotherm
+from isotherm.columns import opening
+from isotherm.run import forecast
 from isotherm.store import header, recorder
 
 recorder.CHECKPOINT_SECONDS, recorder.CHECKPOINT_SHARE, header.CHUNK_DRAWS = 0.05, 1.0, 64
@@ -23,11 +26,19 @@ POSTERIOR = isotherm.Posterior(
 )
 
 
-def start(store, steps):
+def on_disk(folder):
+    opening.KEPT, forecast.BLOCK_BYTES = 0, 2**16  # nothing is read into memory for being small
+    for name, column in DATA.items():
+        if not (Path(folder) / f"{name}.npy").exists():
+            np.save(Path(folder) / f"{name}.npy", column)
+    return isotherm.datasets.open_arrays(folder)
+
+
+def start(store, steps, data):
     return isotherm.sample(
         POSTERIOR,
         isotherm.ccadl(step_size=0.01, friction=2.0),
-        DATA,
+        data,
         jnp.zeros(3),
         batch_size=10,
         steps=steps,
@@ -54,15 +65,16 @@ def tell_when_running():
     recorder.StoreRecorder.write_checkpoint = telling
 
 
-def main(store, steps):
+def main(store, steps, folder=None):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup, or a shell, may have had it ignored
     tell_when_running()
+    data = DATA if folder is None else on_disk(folder)
     if any((Path(store) / ".isotherm").glob("checkpoint-?")):
-        tree = isotherm.resume(store, POSTERIOR, DATA, progress=False)
+        tree = isotherm.resume(store, POSTERIOR, data, progress=False)
     else:
-        tree = start(store, steps)
+        tree = start(store, steps, data)
     print("interrupted" if tree.attrs["interrupted"] else "done", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

@@ -15,6 +15,7 @@ from isotherm.anchoring.modes import another_mode
 from isotherm.anchoring.progress import Passes
 from isotherm.anchoring.sums import RowSums
 from isotherm.batches import Batches, placed
+from isotherm.columns import host, shapes
 from isotherm.posterior import Posterior, Unravel, opened
 from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
@@ -130,7 +131,7 @@ def _check_second_derivatives(posterior: Posterior, unravel: Unravel, start: np.
         return jax.grad(slope)(flat)
 
     try:
-        jax.eval_shape(product, start, data)
+        jax.eval_shape(product, start, shapes(data))
     except Exception as error:
         raise CannotAnchor(
             "log_likelihood cannot be differentiated twice, forward and backward, which anchoring needs: with a "
@@ -186,7 +187,7 @@ class _Anchoring:
         sums = self.all
         if size < self.rows:
             chosen = np.sort(self.rng.choice(self.rows, size, replace=False, shuffle=False))
-            some = processes.rows_of(jax.tree.map(np.asarray, self.data), chosen)
+            some = processes.rows_of(jax.tree.map(host, self.data), chosen)
             sums = RowSums(self.posterior, self.unravel, some, advance=self.passes.add)
         summit = climb(Target(sums), at, NEAR)
         if summit.distance > 1:
@@ -274,7 +275,7 @@ class _Anchoring:
     def modes(self, at: Coordinates) -> int:
         """2 if there is another mode, as far as some hundred looks at a few rows tell, which do not count as passes."""
         chosen = self.rng.integers(0, self.rows, min(self.rows, STAGES[0][0]))
-        few = processes.rows_of(jax.tree.map(np.asarray, self.data), chosen)
+        few = processes.rows_of(jax.tree.map(host, self.data), chosen)
         found = another_mode(RowSums(self.posterior, self.unravel, few), self.all, at, self.rng)
         return 1 if found is None else 2
 

@@ -13,6 +13,7 @@ from isotherm.anchoring.anchor import PROBES, UNKNOWN, rows_for_curvature
 from isotherm.anchoring.mode import Target, spectrum, turned
 from isotherm.anchoring.progress import Passes
 from isotherm.anchoring.sums import RowSums
+from isotherm.columns import host
 from isotherm.posterior import Posterior, Unravel
 from isotherm.run import checks
 from isotherm.run.problem import flattening
@@ -43,8 +44,7 @@ class Forces:
     ) -> "Forces":
         """In coordinates around `center` in which the curvature is about 1. There the log-likelihood is taken exactly
         to first order. `spread` is a rough scale of each parameter."""
-        data = checks.as_arrays("data", data)
-        checks.check_data(data)
+        data = checks.checked_data(data)
         rows = sum(processes.row_counts(data))
         checks.check_model(posterior, params, data)
         dtype, unravel = flattening(params)
@@ -124,7 +124,7 @@ def _whitening(
     """Where the curvature is negative, as it may be far from the mode, its size is taken."""
     size = min(rows, rows_for_curvature(len(at.origin)))
     chosen = rng.choice(rows, size, replace=False, shuffle=False)
-    some = processes.rows_of(jax.tree.map(np.asarray, data), chosen)
+    some = processes.rows_of(jax.tree.map(host, data), chosen)
     target = Target(RowSums(posterior, unravel, some, None, rows / size, passes.add))
     return spectrum(target.local(at, target.slope(at)).curvature)[0]
 

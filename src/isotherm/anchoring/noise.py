@@ -10,6 +10,7 @@ import numpy as np
 from isotherm import processes
 from isotherm.alias import AliasTable, make_table
 from isotherm.anchored import Anchored
+from isotherm.columns import host
 from isotherm.posterior import Unravel
 from isotherm.types import Array, Batch, Float, Matrix, Scalar, Vector
 
@@ -70,4 +71,4 @@ def weighted_rows(data: Batch, table: AliasTable, count: int, rng: np.random.Gen
     rows = rng.integers(0, len(table.weights), count)
     kept = rng.integers(0, 2**32, count, np.uint32) < np.asarray(table.thresholds)[rows]
     rows = np.where(kept, rows, np.asarray(table.aliases)[rows])
-    return processes.rows_of(jax.tree.map(np.asarray, data), rows), np.asarray(table.weights)[rows]
+    return processes.rows_of(jax.tree.map(host, data), rows), np.asarray(table.weights)[rows]

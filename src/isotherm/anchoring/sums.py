@@ -4,6 +4,7 @@ All are taken at the origin of some coordinates θ = θ̂ + Lz and are derivativ
 of the parameters, the chunks in float64. Chunks have one size, whatever the rows, so that each sum is compiled once.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,6 +16,7 @@ import numpy as np
 
 from isotherm import processes
 from isotherm.anchored import Coordinates
+from isotherm.columns import host, on_disk
 from isotherm.posterior import Posterior, Unravel
 from isotherm.run.chains import cores
 from isotherm.types import Array, Batch, Float, Matrix, Scalar, Vector
@@ -22,6 +24,7 @@ from isotherm.types import Array, Batch, Float, Matrix, Scalar, Vector
 CHUNK_NUMBERS = 2**22  # of a chunk's intermediate arrays, about: they stay small beside the data
 MOST_ROWS = 2**13  # of a chunk
 LEAST_ROWS = 64
+READERS = 2
 
 
 class RowSums:
@@ -42,10 +45,10 @@ class RowSums:
         shared: bool = False,
     ) -> None:
         self.posterior, self.unravel, self.scale, self.advance, self.shared = posterior, unravel, scale, advance, shared
-        self.data = jax.tree.map(np.asarray, data)  # on a CPU these are the device's own numbers, not a copy
+        self.data = jax.tree.map(host, data)
         self.rows = len(jax.tree.leaves(data)[0])
         self.weights = np.broadcast_to(np.float32(1), self.rows) if weights is None else weights
-        self.row_numbers = max(1, sum(leaf[0].size for leaf in jax.tree.leaves(self.data)))
+        self.row_numbers = max(1, sum(math.prod(leaf.shape[1:]) for leaf in jax.tree.leaves(self.data)))
 
     def gradient(self, at: Coordinates) -> tuple[float, np.ndarray]:
         """Σℓ_i and LᵀΣ∇ℓ_i."""
@@ -91,7 +94,8 @@ class RowSums:
             with jax.enable_x64(x64):  # JAX's settings are those of a thread
                 return jax.block_until_ready(function(self.posterior, self.unravel, at, batch, weights, *more))
 
-        with ThreadPoolExecutor(cores()) as pool:
+        # Those that wait for the disk leave the cores to those that do not.
+        with ThreadPoolExecutor(cores() + (READERS if on_disk(self.data) else 0)) as pool:
             for first, made in zip(range(0, self.rows, size), pool.map(one, range(0, self.rows, size)), strict=True):
                 self.advance(min(size, self.rows - first))
                 yield made

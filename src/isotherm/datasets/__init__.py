@@ -6,6 +6,7 @@ Importing this is cheap: scikit-learn, pooch and pyarrow are imported only when 
 from isotherm.datasets import acoustic, cifar10, digits, flights, letter, linear_regression, mnist
 from isotherm.datasets.catalogue import Status, catalogue, check, fetch
 from isotherm.datasets.source import DatasetError, Split
+from isotherm.datasets.tables import convert, open_arrays
 
 __all__ = [
     "DatasetError",
@@ -15,10 +16,12 @@ __all__ = [
     "catalogue",
     "check",
     "cifar10",
+    "convert",
     "digits",
     "fetch",
     "flights",
     "letter",
     "linear_regression",
     "mnist",
+    "open_arrays",
 ]

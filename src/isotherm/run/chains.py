@@ -16,10 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.stages import Compiled
 
+from isotherm.columns import on_disk
+from isotherm.run.feed import Feed
+from isotherm.run.forecast import Forecast
 from isotherm.run.loop import Carry, ChainIds, advance, advance_on_one_thread, observed, start
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run
-from isotherm.types import Draws
+from isotherm.types import Batch, Draws
 
 RECORD_BYTES = 2**22  # what a call of the loop may record on the device
 MOST_SLOTS = 8192  # and how many draws: a quarter of a second's worth on the smallest models
@@ -53,6 +56,8 @@ class Chains:
         self.slots = max(2, min(RECORD_BYTES // run.starts.nbytes, MOST_SLOTS))
         self._pool = ThreadPoolExecutor(min(len(self.groups), cores()))
         with TRACING:
+            known = None if like is None else like._feed
+            self._feed: Feed | None = Feed(run, self.groups, known) if on_disk(run.data) else None
             if like is None:
                 lowered = self._lower(advance_on_one_thread if on_cpu and small else advance)
                 self._compiling = self._pool.submit(lowered.compile)
@@ -63,22 +68,38 @@ class Chains:
     def _begun(self, ids: ChainIds, carry: Carry | None) -> Carry:
         """Some chains where they start, or as `carry` has them."""
         if carry is None:
-            return begin(self.run, ids)
+            return begin(self.run, ids, self.run.data if self._feed is None else self._feed.start(ids))
         return jax.tree.map(lambda x: jnp.asarray(x[ids.numbers]), carry)
+
+    def reach(self, plan: Plan, step: int) -> int:
+        """How far one can go from a step with the rows that are in memory, waiting for some if there are none.
+        DataError if they cannot be read."""
+        return plan.steps if self._feed is None else self._feed.at(step, plan.steps).last
 
     def advance(self, plan: Plan, first: int, last: int) -> Draws:
         """The steps from `first` up to `last`, of all chains; the draws that they complete."""
+        parts = []
+        while True:
+            end = last if self._feed is None else min(last, self.reach(plan, first))
+            parts.append(self._advance(plan, first, end))
+            if end == last:
+                break
+            first = end
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts[1:] else parts[0]
+
+    def _advance(self, plan: Plan, first: int, last: int) -> Draws:
         program, run = self.program, self.run
+        data = [run.data] * len(self.groups) if self._feed is None else self._feed.at(first, plan.steps).blocks
         complete = plan.completed(last) - plan.completed(first)
         x64 = jax.dtypes.canonicalize_dtype(np.int64) == np.int64
 
-        def advance_group(carry: Carry, ids: ChainIds) -> tuple[Carry, Draws]:
+        def advance_group(carry: Carry, ids: ChainIds, data: Batch) -> tuple[Carry, Draws]:
             with jax.enable_x64(x64):  # a user's `with jax.enable_x64(True)` holds in the user's thread alone
-                carry, record = program(run.sampler, carry, run.data, ids, plan, (first, last), run.evaluation)
+                carry, record = program(run.sampler, carry, data, ids, plan, (first, last), run.evaluation)
             # Cut on the host: on the device, JAX would compile and keep a program for every length.
             return carry, {name: np.asarray(values)[:complete] for name, values in record.items()}
 
-        advanced = list(self._pool.map(advance_group, self._carries, self.groups))
+        advanced = list(self._pool.map(advance_group, self._carries, self.groups, data))
         self._carries = [carry for carry, _ in advanced]
         records = [record for _, record in advanced]
         return {name: np.concatenate([record[name] for record in records], axis=1) for name in records[0]}
@@ -94,6 +115,8 @@ class Chains:
             return self._lower(advance).compile()  # a version of XLA that does not know one of the options
 
     def close(self) -> None:
+        if self._feed is not None:
+            self._feed.close()
         self._pool.shutdown()
 
     def snapshot(self, step: int, seconds: float, *, state: bool = True) -> Snapshot:
@@ -122,8 +145,9 @@ class Chains:
 
     def _lower(self, loop: jax.stages.Wrapped) -> jax.stages.Lowered:
         run, ids = self.run, self.groups[0]
-        carry = jax.eval_shape(lambda: begin(run, ids))
-        return loop.lower(run.sampler, carry, run.data, ids, Plan(1, 0, 1), (0, 1), run.evaluation, self.slots)
+        data = run.data if self._feed is None else self._feed.forecast.block
+        carry = shapes_of(run, ids) if self._feed is None else self._feed.forecast.carry
+        return loop.lower(run.sampler, carry, data, ids, Plan(1, 0, 1), (0, 1), run.evaluation, self.slots)
 
 
 def chain_groups(run: Run, groups: int) -> list[ChainIds]:
@@ -131,13 +155,18 @@ def chain_groups(run: Run, groups: int) -> list[ChainIds]:
     return [ChainIds(np.uint32(run.seed), some) for some in np.array_split(numbers, groups)]
 
 
-def begin(run: Run, ids: ChainIds) -> Carry:
-    return start(run.sampler, run.data, run.starts[ids.numbers], ids, run.evaluation)
+def begin(run: Run, ids: ChainIds, data: Batch) -> Carry:
+    return start(run.sampler, data, run.starts[ids.numbers], ids, run.evaluation)
+
+
+def shapes_of(run: Run, ids: ChainIds) -> Carry:
+    return jax.eval_shape(lambda: begin(run, ids, run.data))
 
 
 def carry_shapes(run: Run) -> Carry:
     """The shapes of what all chains of a run are made of."""
-    return jax.eval_shape(lambda: begin(run, chain_groups(run, 1)[0]))
+    everything = chain_groups(run, 1)[0]
+    return Forecast(run, everything).carry if on_disk(run.data) else shapes_of(run, everything)
 
 
 def missing_draws(carry: Carry, chains: int, draws: int) -> Draws:

@@ -9,14 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm.alias import AliasTable
+from isotherm.columns import Column, host, on_disk, opened, shapes, streamed
 from isotherm.posterior import Posterior, Unravel
 from isotherm.run.doubts import entry
 from isotherm.run.evaluation import Evaluation
 from isotherm.run.tables import columns, is_table
 from isotherm.types import Array, Batch, Float, Params, Scalar, Vector
 
+MOST_ROWS = 2**31 - 1
 LOST = 1e-4  # of a column's range: rounding by more than this changes what the column says
 BLOCK_ROWS = 2**16  # rows looked at together, so that a check needs little memory beside the data
+CHECK_BYTES = 2**24  # of them, at most
+SOME_ROWS = 2**14  # of data on disk at whose log-likelihood one looks where all were looked at before
 CHECK_ROWS = 256  # rows whose log-likelihood is evaluated together, unless the batch is larger
 
 
@@ -32,7 +36,14 @@ def as_arrays(root: str, tree: Any) -> Any:
     return jax.tree.unflatten(structure, [_as_array(root + jax.tree_util.keystr(path), leaf) for path, leaf in paths])
 
 
+def as_data(data: Batch) -> Batch:
+    """`data` with every leaf as an array, or as a `Column` where it is on disk and large."""
+    return as_arrays("data", opened(data))
+
+
 def _as_array(name: str, leaf: Any) -> Any:
+    if isinstance(leaf, Column):
+        return leaf
     if isinstance(leaf, np.ma.MaskedArray):
         raise TypeError(f"{name} must be a plain array, got a masked one; fill what is masked, or leave such rows out")
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
@@ -65,7 +76,7 @@ def _for_jax(name: str, array: np.ndarray | np.generic) -> np.ndarray | np.gener
 
 def checked_data(data: Batch) -> Batch:
     """`data` as arrays, if they can be used."""
-    arrays = as_arrays("data", data)
+    arrays = as_data(data)
     check_data(arrays)
     return arrays
 
@@ -89,9 +100,15 @@ def check_data(data: Batch) -> int:
         raise ValueError(f"data arrays must have the same number of rows, but {each}")
     if not array.shape[0]:
         raise ValueError("data must hold at least one row, got none")
+    if len(array) > MOST_ROWS:
+        raise ValueError(f"data must have at most {MOST_ROWS:,} rows, which 32 bits can number, got {len(array):,}")
     for name, array in arrays:
+        if isinstance(array, Column) and "checked" in array.known:
+            continue
         check_finite(name, array, "row")
         check_kept(name, array)
+        if isinstance(array, Column):
+            array.known["checked"] = name
     return int(array.shape[0])
 
 
@@ -121,26 +138,31 @@ def check_table(table: AliasTable, population: int, replace: bool) -> None:
         raise ValueError("replace must be True where rows have unequal probabilities; leave it out")
 
 
-def check_kept(name: str, array: np.ndarray) -> None:
+def check_kept(name: str, array: np.ndarray | Column) -> None:
     """Refuse numbers that JAX, in 32 bits, would turn into others."""
     dtype = jax.dtypes.canonicalize_dtype(array.dtype)
     if dtype == array.dtype or not array.size:
         return
     remedy = 'or let JAX have 64 bits: jax.config.update("jax_enable_x64", True)'
-    if array.dtype.kind in "iu":
-        low, high = array.min(), array.max()
-        if low < np.iinfo(dtype).min or high > np.iinfo(dtype).max:
-            raise ValueError(f"{name} has {high if high > 0 else low}, which {dtype} cannot hold; recode it, {remedy}")
-        return
-    columns = array.reshape(len(array), -1)
-    worst, low, high = np.zeros(columns.shape[1]), columns.min(axis=0), columns.max(axis=0)
-    for first in range(0, len(columns), BLOCK_ROWS):
-        block = columns[first : first + BLOCK_ROWS]
+    width = math.prod(array.shape[1:])
+    low, high, worst = np.full(width, np.inf), np.full(width, -np.inf), np.zeros(width)
+    for _, rows in streamed(array, _block_rows(array)):
+        block = rows.reshape(len(rows), width)
+        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+        if array.dtype.kind in "iu":
+            continue
         with np.errstate(over="ignore"):
             rounded = block.astype(dtype)
         if not np.isfinite(rounded).all():
             raise ValueError(f"{name} has {np.abs(block).max()}, which {dtype} cannot hold; rescale it, {remedy}")
         worst = np.maximum(worst, np.abs(block - rounded).max(axis=0))
+    if array.dtype.kind in "iu":
+        least, most = int(low.min()), int(high.max())
+        if least < np.iinfo(dtype).min or most > np.iinfo(dtype).max:
+            raise ValueError(
+                f"{name} has {most if most > 0 else least}, which {dtype} cannot hold; recode it, {remedy}"
+            )
+        return
     bad = np.flatnonzero((worst > LOST * (high - low)) & (high > low))
     if bad.size:
         where = f", column {bad[0]}," if array.ndim > 1 else ""
@@ -222,25 +244,31 @@ def entry_name(unravel: Unravel, flat: np.ndarray, dtype: np.dtype) -> str:
     return named_entries(params)[0][int(np.argmax(np.abs(flat)))]
 
 
-def check_finite(name: str, array: np.ndarray, word: str) -> None:
+def check_finite(name: str, array: np.ndarray | Column, word: str) -> None:
     if array.dtype.kind in "biu":
         return
-    rows = np.atleast_1d(array)
-    for begin in range(0, len(rows), BLOCK_ROWS):
-        finite = np.isfinite(rows[begin : begin + BLOCK_ROWS])
+    for begin, rows in streamed(np.atleast_1d(array) if isinstance(array, np.ndarray) else array, _block_rows(array)):
+        finite = np.isfinite(rows)
         if finite.all():
             continue
-        first = np.unravel_index(int(np.argmin(finite)), finite.shape)
-        first = (begin + first[0], *first[1:])
+        place = np.unravel_index(int(np.argmin(finite)), finite.shape)
+        first = (begin + place[0], *place[1:])
         where = f" in {word} {first[0]}" if array.ndim else ""
         if array.ndim > 1:
             where += f", column {', '.join(map(str, first[1:]))}"
-        raise ValueError(f"{name} must be finite, got {rows[first]}{where}; drop or fill such entries first")
+        raise ValueError(f"{name} must be finite, got {rows[place]}{where}; drop or fill such entries first")
+
+
+def _block_rows(array: np.ndarray | Column) -> int:
+    row = array.nbytes // len(array) if array.ndim and len(array) else 1
+    return max(1, min(BLOCK_ROWS, CHECK_BYTES // max(1, row)))
 
 
 def check_model(posterior: Posterior, params: Params, data: Batch) -> None:
     """Both functions can be told from others and, traced on shapes alone, return scalars."""
-    example = jax.tree.map(lambda column: jax.ShapeDtypeStruct(jnp.shape(column)[1:], jnp.result_type(column)), data)
+    example = jax.tree.map(
+        lambda column: jax.ShapeDtypeStruct(jnp.shape(column)[1:], jnp.result_type(column)), shapes(data)
+    )
     shaped = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), params)
     for name, inputs, each in (("log_likelihood", (shaped, example), " for one example"), ("log_prior", (shaped,), "")):
         function = getattr(posterior, name)
@@ -254,8 +282,8 @@ def check_model(posterior: Posterior, params: Params, data: Batch) -> None:
         try:
             value = jax.eval_shape(function, *inputs)
         except Exception as error:
-            shapes = " and one example has ".join(map(_shapes, inputs))
-            raise ValueError(f"{name} does not fit: init has {shapes}; it raised {reason(error)}") from error
+            described = " and one example has ".join(map(_shapes, inputs))
+            raise ValueError(f"{name} does not fit: init has {described}; it raised {reason(error)}") from error
         leaves = jax.tree.leaves(value)
         if len(leaves) != 1 or getattr(leaves[0], "shape", None) != ():
             hint = "sum over what is left" if leaves else "is there a return missing?"
@@ -274,7 +302,7 @@ def check_derivatives(evaluation: Evaluation, position: Any, data: Batch) -> Non
         return evaluation.posterior.noisy(position, batch, population=2, unravel=evaluation.unravel).force
 
     try:
-        jax.eval_shape(force, position, data)
+        jax.eval_shape(force, position, shapes(data))
     except Exception as error:
         if "float0" in str(error):
             raise TypeError(
@@ -290,7 +318,11 @@ def check_derivatives(evaluation: Evaluation, position: Any, data: Batch) -> Non
 def check_starts(evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], data: Batch) -> None:
     """The log-prior of every start, and the log-likelihood of every row at the first, are finite."""
     where = "init" if (starts == starts[0]).all() else "init(key) of chain {}"
-    priors, row, bad, value = map(np.asarray, _densities_at_start(evaluation, starts, data))
+    priors, row, bad, value = (
+        _densities_on_disk(evaluation, starts, data)
+        if on_disk(data)
+        else map(np.asarray, _densities_at_start(evaluation, starts, data))
+    )
     for chain, prior in enumerate(priors):
         if not np.isfinite(prior):
             raise ValueError(
@@ -303,6 +335,25 @@ def check_starts(evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], 
             f"log_likelihood must be finite where the chains start, got {value} at {where.format(0)} for row {row}"
             f"{others} of the data; start elsewhere, or look at what the model does with such rows"
         )
+
+
+def _densities_on_disk(
+    evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], data: Batch
+) -> tuple[np.ndarray, int, int, float]:
+    """The same of data on disk, a block after the other. Anchoring has looked at all rows already, so that some rows
+    are enough for what comes of it."""
+    rows = len(jax.tree.leaves(data)[0])
+    numbers: np.ndarray | range = range(rows)
+    if evaluation.posterior.is_whitened:
+        numbers = np.linspace(0, rows - 1, SOME_ROWS).astype(np.int64)
+        data = jax.tree.map(lambda column: host(column)[numbers], data)
+    row, bad, value = 0, 0, 0.0
+    for first, block in streamed(data):
+        priors, place, count, found = map(np.asarray, _densities_at_start(evaluation, starts, block))
+        if count and not bad:
+            row, value = int(numbers[first + int(place)]), float(found)
+        bad += int(count)
+    return priors, row, bad, value
 
 
 @jax.jit
@@ -325,10 +376,10 @@ def _densities_at_start(evaluation: Evaluation, starts: Float[Array, "chains d"]
     return priors, first, (~finite).sum(), values[first]
 
 
-def named(root: str, tree: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays of a tree as NumPy sees them, each with the words a user would write to reach it."""
+def named(root: str, tree: Any) -> Iterator[tuple[str, np.ndarray | Column]]:
+    """The arrays of a tree as NumPy sees them, or on disk, each with the words a user would write to reach it."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        yield root + jax.tree_util.keystr(path), np.asarray(leaf)
+        yield root + jax.tree_util.keystr(path), host(leaf)
 
 
 def reason(error: Exception) -> str:

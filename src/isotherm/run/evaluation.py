@@ -6,7 +6,7 @@ import jax
 from jax.tree_util import register_dataclass
 
 from isotherm.alias import AliasTable
-from isotherm.batches import Batches
+from isotherm.batches import Batches, Requests
 from isotherm.posterior import Noisy, Part, Posterior, Unravel
 from isotherm.shards import Shards
 from isotherm.types import Array, Batch, Float, Params, RandomKey, Scalar, Vector
@@ -46,6 +46,8 @@ class Evaluation:
         devices, those of the batch that are here, and what part of it they are."""
         if isinstance(data, Shards):
             return data.taken(key, batches, self.table)
+        if isinstance(data, Requests):
+            return *data.answer(key, batches, self.table), None
         if self.table is None:
             return batches.take(key, data), None, None
         return *batches.take_weighted(key, data, self.table), None

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from isotherm import bars, processes
+from isotherm.columns import DataError
 from isotherm.diagnostics.convergence import Convergence, convergence
 from isotherm.run.chains import Chains
 from isotherm.run.doubts import FEWEST_DRAWS, VerdictWarning, doubts
@@ -56,7 +57,11 @@ def execute(
                 plan = recorder.replanned(longer)
             # The draw in progress at `step` and slots − 1 more: what the record has room for.
             room = plan.burn_in + (plan.completed(step) + chains.slots) * plan.thin
-            end, began = min(step + length, plan.steps, room), time.perf_counter()
+            try:
+                end, began = min(step + length, plan.steps, room, chains.reach(plan, step)), time.perf_counter()
+            except DataError as fault:
+                kept = recorder.rescued(chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state))
+                raise DataError(fault.errno, f"{fault.strerror or fault}{kept}") from fault
             draws = chains.advance(plan, step, end)
             first_bad = chains.first_bad_steps
             reached = end if (first_bad < 0).any() else int(first_bad.max())

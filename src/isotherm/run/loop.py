@@ -15,10 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm import threefry
+from isotherm.run.blocks import Parts, for_renewal, for_step, source
 from isotherm.run.evaluation import Evaluation
 from isotherm.run.plan import Plan
 from isotherm.samplers.base import Renewing, Sampler
-from isotherm.types import Array, Batch, Float, Int, Key, RandomKey, UInt32, Vector
+from isotherm.types import Array, Batch, Bool, Float, Int, Key, RandomKey, UInt32, Vector
 
 SamplerState = Any  # a NamedTuple of the sampler's own (samplers/base.py)
 Step = Int[Array, ""]
@@ -77,22 +78,53 @@ class ChainIds(NamedTuple):
         return jax.vmap(lambda number: jax.random.fold_in(key, number))(self.numbers)
 
 
+# What one chain does, with batches from `data`: all that is asked of the data is asked here.
+
+
+def begun(sampler: Sampler[Any], evaluation: Evaluation, data: Batch, position: Vector, key: RandomKey) -> SamplerState:
+    """The state in which it starts."""
+    noisy, init_key = evaluation.noisy(jax.random.fold_in(key, START), position, data)
+    state = sampler.init(init_key, position, noisy)
+    if not (hasattr(state, "_asdict") and hasattr(state, "position") and hasattr(state, "step")):
+        raise TypeError(
+            f"sampler.init must return a NamedTuple with the fields position and step, got {type(state).__name__}"
+        )
+    return state
+
+
+def stepped(
+    sampler: Sampler[Any], evaluation: Evaluation, data: Batch, state: SamplerState, key: RandomKey, step: Step
+) -> SamplerState:
+    """The state after a step."""
+    noisy, step_key = evaluation.noisy(jax.random.fold_in(key, step), state.position, data)
+    return sampler.step(step_key, state._replace(step=step), noisy)
+
+
+def renewed(
+    sampler: Renewing[Any], evaluation: Evaluation, data: Batch, state: SamplerState, key: RandomKey, step: Step
+) -> SamplerState:
+    """The state with its memory renewed before a step."""
+    key = jax.random.fold_in(jax.random.fold_in(key, START), step)
+    noisy, renewal_key = evaluation.noisy(key, state.position, data)
+    return sampler.renew(renewal_key, state, noisy, step)
+
+
+def is_due(sampler: Renewing[Any], step: Step, parameters: int) -> Bool[Array, ""]:
+    """Whether the memory is to be renewed before this step."""
+    return (step == 0) | (sampler.steps_to_renewal(jnp.maximum(step - 1, 0), parameters) <= 1)
+
+
 @jax.jit
 def start(sampler: Sampler[Any], data: Batch, starts: Array, chains: ChainIds, evaluation: Evaluation) -> Carry:
     """Where chains begin."""
 
-    def one(key: RandomKey, position: Vector) -> SamplerState:
-        noisy, init_key = evaluation.noisy(jax.random.fold_in(key, START), position, data)
-        state = sampler.init(init_key, position, noisy)
-        if not (hasattr(state, "_asdict") and hasattr(state, "position") and hasattr(state, "step")):
-            raise TypeError(
-                f"sampler.init must return a NamedTuple with the fields position and step, got {type(state).__name__}"
-            )
-        return state
+    def one(key: RandomKey, position: Vector, parts: Parts) -> SamplerState:
+        return begun(sampler, evaluation, source(data, parts), position, key)
 
     zeros = jnp.zeros_like(starts)
     unbroken = jnp.full(starts.shape[:1], -1, jnp.int32)
-    return Carry(over_chains(one)(chains.keys(), starts), Moments(zeros, zeros, zeros), unbroken)
+    state = over_chains(one)(chains.keys(), starts, for_step(data, jnp.int32(0)))
+    return Carry(state, Moments(zeros, zeros, zeros), unbroken)
 
 
 def _advance(
@@ -110,13 +142,13 @@ def _advance(
     keys = chains.keys()
     first_draw = jnp.maximum(0, first - burn_in) // thin
 
-    def one(key: RandomKey, state: SamplerState, step: Step) -> SamplerState:
-        noisy, step_key = evaluation.noisy(jax.random.fold_in(key, step), state.position, data)
-        return sampler.step(step_key, state._replace(step=step), noisy)
-
     def body(step: Step, loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
         carry, record = loop
-        state = over_chains(lambda key, state: one(key, state, step))(keys, carry.state)
+
+        def one(key: RandomKey, state: SamplerState, parts: Parts) -> SamplerState:
+            return stepped(sampler, evaluation, source(data, parts), state, key, step)
+
+        state = over_chains(one)(keys, carry.state, for_step(data, step))
         flat = over_chains(evaluation.posterior.flat_parameters)(state.position)
         moments = carry.moments.updated(flat, step + 1 - burn_in)
         inside = jnp.abs(flat) < largest(flat.dtype)  # NaN is not
@@ -133,19 +165,20 @@ def _advance(
         return jax.lax.fori_loop(first, last, body, loop)
 
     def with_renewals(sampler: Renewing[Any], loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
-        def renewed(key: RandomKey, state: SamplerState, step: Step) -> SamplerState:
-            key = jax.random.fold_in(jax.random.fold_in(key, START), step)
-            noisy, renewal_key = evaluation.noisy(key, state.position, data)
-            return sampler.renew(renewal_key, state, noisy, step)
-
         def stretch(loop: tuple[Step, Carry, Record]) -> tuple[Step, Carry, Record]:
             """A renewal, if it is due, and the steps up to the next. It is not due where a call begins between two; a
             loop of no rounds then does nothing, and unlike a branch it never copies the memory."""
             step, carry, record = loop
             parameters = carry.state.position.shape[1]
-            due = (step == 0) | (sampler.steps_to_renewal(jnp.maximum(step - 1, 0), parameters) <= 1)
-            renew = over_chains(lambda key, state: renewed(key, state, step))
-            state = jax.lax.fori_loop(0, due.astype(jnp.int32), lambda _, state: renew(keys, state), carry.state)
+            due = is_due(sampler, step, parameters)
+
+            def one(key: RandomKey, state: SamplerState, parts: Parts) -> SamplerState:
+                return renewed(sampler, evaluation, source(data, parts), state, key, step)
+
+            def renew(_: Step, state: SamplerState) -> SamplerState:
+                return over_chains(one)(keys, state, for_renewal(data, step))
+
+            state = jax.lax.fori_loop(0, due.astype(jnp.int32), renew, carry.state)
             following = jnp.maximum(sampler.steps_to_renewal(step, parameters), 1)
             after = step + jnp.minimum(last - step, following.astype(jnp.int32))
             return after, *steps(step, after, (carry._replace(state=state), record))

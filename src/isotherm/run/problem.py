@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from isotherm import arguments, processes
 from isotherm.alias import AliasTable, make_table
 from isotherm.batches import Batches, placed
+from isotherm.columns import Column
 from isotherm.posterior import Posterior, opened
 from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
@@ -137,6 +138,8 @@ def started(
 
 def on_host(column: Any) -> Any:
     """A column as the devices will see it."""
+    if isinstance(column, Column):
+        return column.astype(jax.dtypes.canonicalize_dtype(column.dtype))
     return np.asarray(column).astype(jax.dtypes.canonicalize_dtype(column.dtype), copy=False)
 
 

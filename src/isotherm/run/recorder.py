@@ -54,6 +54,10 @@ class Recorder:
     def checkpoint(self, snapshot: Snapshot) -> None:
         """Keep where the run stands; here nothing outlives the process."""
 
+    def rescued(self, snapshot: Snapshot) -> str:
+        """The run cannot go on from here: what is kept of it, for the end of a sentence that says why."""
+        return ""
+
     def finish(self, snapshot: Snapshot) -> Results:
         """The labelled results of a run that ends here."""
         return self.labels.tree(self.joined(), 0, snapshot)

@@ -163,10 +163,13 @@ class ECCAdL(Thermostat):
             )
         estimate = estimate.renewed(due, doubled | (step < EARLY), local, window, renewal_key)
         asked = (step == 0) | (due & far & (step < AT_HOME))
+        # Two conditions, of which the outer knows the step alone: where rows come from disk, it is known ahead.
         distance = jax.lax.cond(
-            asked,
-            lambda: self._distance(force_key, state, estimate, noisy, step),
-            lambda: jnp.where(step < AT_HOME, distance, 1),
+            step < AT_HOME,
+            lambda: jax.lax.cond(
+                asked, lambda: self._distance(force_key, state, estimate, noisy, step), lambda: distance
+            ),
+            lambda: jnp.ones_like(distance),
         )
         pace = jax.lax.cond(due, lambda: self._pace(estimate, distance, step, noisy), lambda: before)
         xi = jnp.where(doubled, pace.friction, state.friction + (pace.friction - before.friction))

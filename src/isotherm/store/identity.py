@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm import processes
+from isotherm.columns import Column, streamed
 from isotherm.run.checks import named, variable_names
 from isotherm.run.evaluation import Evaluation
 from isotherm.run.problem import Run
@@ -57,11 +58,19 @@ def fingerprint(data: Batch, by_rows: bool = False) -> list[Json]:
     ]
 
 
-def digest(array: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
+def digest(array: np.ndarray | Column) -> str:
+    """SHA-256 of the contents; of a column on disk it is computed once."""
+    if isinstance(array, Column) and array.dtype.name in array.known:
+        return array.known[array.dtype.name]
+    found = hashlib.sha256()
+    for _, rows in streamed(array):
+        found.update(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
+    if isinstance(array, Column):
+        array.known[array.dtype.name] = found.hexdigest()
+    return found.hexdigest()
 
 
-def row_digest(array: np.ndarray, first: int) -> str:
+def row_digest(array: np.ndarray | Column, first: int) -> str:
     """A number that depends on what is in each row and on the row's number, `first` being that of the first here, but
     not on which process has it: a sum over all rows, modulo 2⁶⁴, of a hash of each; twice, with other multipliers."""
     words = -(-array.dtype.itemsize * math.prod(array.shape[1:]) // 8)

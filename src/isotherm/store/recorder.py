@@ -80,6 +80,17 @@ class StoreRecorder(Recorder):
         self.last = time.monotonic()
         self.cost = self.last - began
 
+    def rescued(self, snapshot: Snapshot) -> str:
+        self.checkpoint(snapshot)
+        self.close()
+        self.writer.check()
+        return f"; {self.safe()}"
+
+    def safe(self) -> str:
+        """Up to where the run is, and how to go on."""
+        kept = "no checkpoint was written" if self.safe_step is None else f"the run is safe up to step {self.safe_step}"
+        return f"{kept}: put that right, then go on with isotherm.resume({str(self.path)!r}, …)"
+
     def finish(self, snapshot: Snapshot) -> Results:
         """A last checkpoint; the results, to be read from disk when looked at."""
         self.checkpoint(snapshot)
@@ -102,10 +113,7 @@ class StoreRecorder(Recorder):
         try:
             write(*what)
         except StoreError as error:
-            safe = f"the run is safe up to step {self.safe_step}"
-            kept = "no checkpoint was written" if self.safe_step is None else safe
-            go_on = f"go on with isotherm.resume({str(self.path)!r}, …)"
-            raise StoreError(error.errno, f"{error}; {kept}: put that right, then {go_on}") from error
+            raise StoreError(error.errno, f"{error}; {self.safe()}") from error
 
     def write_chunk(self, block: Draws, number: int, first_bad_step: np.ndarray) -> None:
         tree = self.labels.draws(block, number * self.chunk, first_bad_step)

@@ -1,0 +1,158 @@
+"""The batches of many steps at once, read from disk while the device makes the steps before them.
+
+The rows of a block are read in the order of the file, whichever chains and steps they are for. Their law does not know
+of it: the row numbers are those that data in memory would have been asked for (foresight.py).
+"""
+
+import math
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from isotherm.batches import aligned
+from isotherm.columns import Column, host
+from isotherm.run.blocks import Block, Part, Parts
+from isotherm.run.forecast import Forecast, start_block
+from isotherm.run.foresight import Wish
+from isotherm.run.loop import ChainIds
+from isotherm.run.problem import Run
+from isotherm.types import Batch
+
+ROUND = 64  # rows: what begins at a multiple of so many begins with a cache line, however long a row is
+
+
+class Ahead(NamedTuple):
+    """Blocks that were read, one for each group of chains, for the steps from `first` up to `last`."""
+
+    first: int
+    last: int
+    blocks: list[Block]
+
+
+class Feed:
+    """Blocks for the chains of a run, in groups of equal size: one in use, and the next, which is being read."""
+
+    def __init__(self, run: Run, groups: list[ChainIds], like: "Feed | None" = None) -> None:
+        self.run, self.groups = run, groups
+        self.forecast: Forecast = Forecast(run, groups[0]) if like is None else like.forecast
+        self.columns, table = jax.tree.map(host, run.data), run.evaluation.table
+        self.weights = None if table is None else np.asarray(table.weights)
+        block = self.forecast.block
+        if self.forecast.renews:
+            _ = self.forecast.due  # compiled now: later another thread asks for it
+        self.rooms = [self.room([[*block.of_steps, *block.of_renewals]] * len(groups)) for _ in range(2)]
+        self.current: Ahead | None = None
+        self.next: tuple[int, Future[Ahead]] | None = None
+        self.pool = ThreadPoolExecutor(1, "isotherm-feed")
+
+    def room(self, parts: list[list[Part]]) -> "Room":
+        return Room(parts, self.forecast.columns, None if self.weights is None else self.weights.dtype)
+
+    def start(self, ids: ChainIds) -> Block:
+        """What these chains ask for before their first step."""
+        asked = self.forecast.of_start(self.run.sampler, self.run.evaluation, ids)
+        room = self.room([list(self.forecast.parts(asked))])
+        self.fill(room, [places_of(wish, True, offset) for wish, offset in zip(asked, room.offsets[0], strict=True)])
+        return start_block(room.parts(0))
+
+    def at(self, step: int, limit: int) -> Ahead:
+        """What was read for this step and steps after it, up to `limit` at most, as soon as it is there; the next is
+        then begun. DataError if it cannot be read."""
+        if self.current is None or not self.current.first <= step < self.current.last:
+            if self.next is None or self.next[0] != step:
+                self.forget()
+                self.next = step, self.pool.submit(self.read, self.rooms[0], step, limit)
+            (_, job), self.next = self.next, None
+            self.current = job.result()
+            self.rooms.reverse()  # the device is done with what is in the other
+            if (after := self.current.last) < limit:
+                self.next = after, self.pool.submit(self.read, self.rooms[0], after, limit)
+        return self.current
+
+    def forget(self) -> None:
+        """What is being read is not wanted."""
+        if self.next is not None:
+            self.next[1].exception()  # wait for it
+            self.next = None
+
+    def read(self, room: "Room", first: int, limit: int) -> Ahead:
+        forecast, sampler, evaluation = self.forecast, self.run.sampler, self.run.evaluation
+        steps = np.arange(first, first + forecast.steps, dtype=np.int32)
+        last, renewals = min(limit, first + forecast.steps), np.full(forecast.renewals, -1, np.int32)
+        if forecast.renews:
+            due = steps[np.asarray(forecast.due(sampler, steps)) & (steps < last)]
+            if len(due) > forecast.renewals:
+                last, due = int(due[forecast.renewals]), due[: forecast.renewals]
+            renewals[: len(due)] = due
+        pieces = []
+        for ids, offsets in zip(self.groups, room.offsets, strict=True):
+            asked = [(wish, steps < last) for wish in forecast.of_steps(sampler, evaluation, ids, steps)]
+            if forecast.renews:
+                more = forecast.of_renewals(sampler, evaluation, ids, renewals)
+                asked += [(wish, renewals >= 0) for wish in more]
+            pieces += [places_of(*each, offset) for each, offset in zip(asked, offsets, strict=True)]
+        self.fill(room, pieces)
+        of_steps = len(forecast.block.of_steps)
+        parts = [room.parts(group) for group in range(len(self.groups))]
+        blocks = [Block(np.int32(first), renewals, each[:of_steps], each[of_steps:]) for each in parts]
+        return Ahead(first, last, blocks)
+
+    def fill(self, room: "Room", pieces: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Rows into their places, from the beginning of the files to their end."""
+        rows, places = (np.concatenate(each) for each in zip(*pieces, strict=True))
+        order = np.argsort(rows, kind="stable")
+        rows, places = rows[order], places[order]
+
+        def one(column: Column | np.ndarray, out: np.ndarray) -> None:
+            if isinstance(column, Column):
+                column.pick(rows, places, out)
+            else:
+                out[places] = column[rows]
+
+        jax.tree.map(one, Part(self.columns, self.weights), Part(room.columns, room.weights))
+
+    def close(self) -> None:
+        self.forget()
+        self.pool.shutdown()
+        self.current, self.rooms = None, []  # now, not when Python finds out that nobody has them
+
+
+class Room:
+    """Memory for the rows of a block: an array for each column, with the parts of all groups one after the other."""
+
+    def __init__(self, groups: list[list[Part]], columns: Batch, weights: np.dtype | None) -> None:
+        self.groups, self.offsets, total = groups, list[list[int]](), 0
+        for parts in groups:
+            self.offsets.append([])
+            for part in parts:
+                self.offsets[-1].append(total)
+                total += -(-number_of_rows(jax.tree.leaves(part.batch)[0]) // ROUND) * ROUND
+        self.columns = jax.tree.map(lambda leaf: aligned((total, *leaf.shape[1:]), leaf.dtype), columns)
+        self.weights = None if weights is None else aligned((total,), weights)
+
+    def parts(self, group: int) -> Parts:
+        """The parts of a group, on the device."""
+        room, parts = Part(self.columns, self.weights), zip(self.groups[group], self.offsets[group], strict=True)
+        return tuple(jax.tree.map(partial(on_device, offset), part, room) for part, offset in parts)
+
+
+def number_of_rows(shape: jax.ShapeDtypeStruct) -> int:
+    """Of an array by (chain, step, row, …)."""
+    return math.prod(shape.shape[:3])
+
+
+def on_device(offset: int, shape: jax.ShapeDtypeStruct, room: np.ndarray) -> jax.Array:
+    rows = room[offset : offset + number_of_rows(shape)].reshape(shape.shape)
+    if jax.default_backend() == "cpu" and rows.dtype.kind in "fiu" and rows.size:
+        return jax.dlpack.from_dlpack(rows)  # without a copy: the room is not written to before the device is done
+    return jax.device_put(rows)
+
+
+def places_of(wish: Wish, used: np.ndarray | bool, offset: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that are needed, of the steps that are used, and their places from `offset` on."""
+    rows, needed = np.asarray(wish.rows), np.asarray(wish.needed)
+    wanted = np.broadcast_to((needed & used)[..., None], rows.shape).ravel()
+    return rows.ravel()[wanted], offset + np.flatnonzero(wanted)
