@@ -8,7 +8,7 @@ import isotherm
 
 SRC = Path(isotherm.__file__).parent
 WALK = [
-    "version", "extras", "types", "threefry", "files", "arguments", "mistakes", "bars", "processes", "columns",
+    "version", "extras", "types", "threefry", "files", "arguments", "mistakes", "bars", "columns", "processes",
     "datasets", "models", "alias", "batches", "posterior", "shards", "anchored", "dynamics", "samplers", "diagnostics",
     "run", "store", "anchoring", "stepping", "sampling", "checking", "predicting", "fitting", "estimators", "page",
     "plots", "reporting", "bridges", "tables", "experiments", "cli", "__main__",
@@ -72,8 +72,8 @@ UNTYPED = {
     "checks.py": {"tree", "as_arrays", "leaf", "_as_array", "both", "position", "node", "listed"},
     "tables.py": {"tree", "table", "column"},
     "problem.py": {"init", "flattening", "column", "on_host"},
-    "foresight.py": {"jaxpr", "equation", "program", "atom", "value"},  # JAX's programs and what they compute
     "spread.py": {"arguments", "function", "in_specs", "out_specs", "options"},
+    "foresight.py": {"jaxpr", "equation", "program", "atom", "value"},  # JAX's programs and what they compute
     "loop.py": {"function", "over_chains", "arguments", "mapped"},
     "identity.py": {"params", "nest", "node", "built"},
     "header.py": {"value", "shape"},

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from isotherm.columns import host
 from isotherm.types import Batch
 
 T = TypeVar("T")
@@ -177,8 +178,7 @@ def rows_of(data: Batch, rows: np.ndarray) -> Batch:
     here = (local >= 0) & (local < counts[jax.process_index()])
 
     def taken(column: Any) -> np.ndarray:
-        there = column if hasattr(column, "pick") else np.asarray(column)  # a column on disk is indexed as it is
-        some = np.asarray(there[local[here]])
+        some = np.asarray(host(column)[local[here]])
         dtype = jax.dtypes.canonicalize_dtype(some.dtype)
         out = np.zeros((len(rows), *some.shape[1:]), dtype)
         out[here] = some

@@ -104,8 +104,8 @@ def _checked(
     posterior: Posterior, data: Batch, init: Params | None, seed: int
 ) -> tuple[Posterior, Unravel, np.ndarray, Any]:
     """The plain model, the way back from flat parameters, where to start, and the data on the device."""
-    posterior, data, init = opened(posterior, data, init)
-    data = processes.agreed(lambda: checks.checked_data(data))
+    model, rows_here, init = opened(posterior, data, init)
+    posterior, data = model, processes.agreed(lambda: checks.checked_data(rows_here))
     population = sum(processes.row_counts(data))
     params = posterior.typical_params(seed, 1)[0] if init is None else starting_points(init, 1, seed)[0]
     checks.check_params(params)

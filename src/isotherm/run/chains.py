@@ -50,7 +50,7 @@ class Chains:
     they are, go by the program of those (`like`).
     """
 
-    _feed: Feed | None = None  # where the rows come from, if the data are on disk
+    _feed: Feed | None = None  # where the rows come from, if the data are on disk and read as they are needed
 
     def __init__(self, run: Run, carry: Carry | None = None, like: "Chains | None" = None) -> None:
         on_cpu, small = jax.default_backend() == "cpu", run.batches.size * run.starts.shape[1] <= ONE_THREAD_UP_TO

@@ -346,9 +346,10 @@ def _densities_on_disk(
 ) -> tuple[np.ndarray, int, int, float]:
     """The same of data on disk, a block after the other. Anchoring has looked at all rows already, so that some rows
     are enough for what comes of it."""
-    numbers: np.ndarray | range = range(evaluation.batches.population)
+    rows = len(jax.tree.leaves(data)[0])
+    numbers: np.ndarray | range = range(rows)
     if evaluation.posterior.is_whitened:
-        numbers = np.linspace(0, evaluation.batches.population - 1, SOME_ROWS).astype(np.int64)
+        numbers = np.linspace(0, rows - 1, SOME_ROWS).astype(np.int64)
         data = jax.tree.map(lambda column: host(column)[numbers], data)
     row, bad, value = 0, 0, 0.0
     for first, block in streamed(data):

@@ -79,7 +79,7 @@ def execute(
             while recorder.count < plan.draws:
                 recorder.add(chains.missing(min(chains.slots, plan.draws - recorder.count)), chains.first_bad_steps)
         count, found = recorder.count, None
-        if goal is not None and not stop.is_set() and (chains.first_bad_steps < 0).any():
+        if goal is not None and recorder.has_draws and not stopped and (chains.first_bad_steps < 0).any():
             found = looks.now()
         end_of_run = chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state)
 

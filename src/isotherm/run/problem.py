@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from isotherm import arguments, processes
 from isotherm.alias import AliasTable, make_table
 from isotherm.batches import Batches, placed
-from isotherm.columns import on_disk
+from isotherm.columns import Column, on_disk
 from isotherm.posterior import Posterior, opened
 from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
@@ -67,17 +67,17 @@ def make_run(
     """Check everything that can be wrong, in words, before the loop is compiled. `table` is what was made of
     `probabilities` before, in a run that is resumed. Where there are several processes, each has its own rows."""
 
-    def settings_and_data() -> tuple[int, int, Batch]:
+    def settings_and_data() -> tuple[int, int, Posterior, Batch, Params | None]:
         check_sampler(sampler)
         integers = arguments.integer("chains", chains, 1, MOST_CHAINS), arguments.integer("seed", seed, 0, MOST_SEED)
         if not isinstance(replace, bool | np.bool_):
             raise TypeError(f"replace must be True or False, got {replace!r}")
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name must be a string, got {name!r}")
-        return *integers, checks.checked_data(data)
+        model, given, begin = opened(posterior, data, init)
+        return *integers, model, checks.checked_data(given), begin
 
-    posterior, data, init = opened(posterior, data, init)
-    chains, seed, data = processes.agreed(settings_and_data)
+    chains, seed, posterior, data, init = processes.agreed(settings_and_data)
     rows = processes.row_counts(data)
     if probabilities is not None:
         checks.check_no_table(posterior)
@@ -136,20 +136,17 @@ def started(
 
 
 def mesh_for(data: Batch, devices: int | Sequence[jax.Device] | None, over: str, chains: int) -> Mesh | None:
-    """The devices that chains or rows are spread over, if there are several; data on disk are read for one alone."""
+    """The devices that chains or rows are spread over, if there are several. Data on disk are read as they are needed
+    by one device, unless more are asked for, which then hold them in their memory."""
     mesh = make_mesh(devices, over, chains)
-    if mesh is None or not on_disk(data):
-        return mesh
-    if devices is None and over == CHAINS and not processes.several():
-        return None
-    raise ValueError(
-        "data on disk can be read for one device of one process only; read the rows into memory (np.asarray), or leave "
-        "out devices= and spread="
-    )
+    unasked = devices is None and over == CHAINS and not processes.several()
+    return None if unasked and on_disk(data) else mesh
 
 
 def on_host(column: Any) -> Any:
     """A column as the devices will see it."""
+    if isinstance(column, Column):
+        return column.astype(jax.dtypes.canonicalize_dtype(column.dtype))
     return np.asarray(column).astype(jax.dtypes.canonicalize_dtype(column.dtype), copy=False)
 
 

@@ -73,6 +73,15 @@ class SpreadChains(Chains):
         return {name: values[:complete, : self.run.chains] for name, values in drawn.items()}
 
     @cached_property
+    def program(self) -> Compiled:
+        try:
+            return self._compiling.result()
+        except jax.errors.JaxRuntimeError as error:
+            if "compile option" not in str(error):
+                raise
+            return self._lower(with_options=False).compile()  # a version of XLA that does not know one of them
+
+    @cached_property
     def _roomy(self) -> Compiled:
         """The loop with room for every row of a batch on each device."""
         with TRACING:
@@ -91,13 +100,13 @@ class SpreadChains(Chains):
     def _joined(self, parts: Sequence[jax.Array]) -> np.ndarray:
         return on_host(parts[0])[: self.run.chains]
 
-    def _lower(self, roomy: bool = False) -> Lowered:  # type: ignore[override]
+    def _lower(self, roomy: bool = False, with_options: bool = True) -> Lowered:  # type: ignore[override]
         """As one program a device; on a CPU, where a step is small, on one thread each."""
         run, data = self.run, self._data
         if roomy:
             data = data.with_room_for_all()
         options: dict[str, Any] = {}
-        if jax.default_backend() == "cpu":
+        if with_options and jax.default_backend() == "cpu":
             small = run.batches.size * run.starts.shape[1] <= ONE_THREAD_UP_TO
             options = PATIENCE | (ONE_THREAD if small else {})
         specs = P(), P(CHAINS), self._data_spec, self._ids_spec, P(), P(), P()
