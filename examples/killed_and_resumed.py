@@ -80,7 +80,7 @@ def kill_in_the_middle(store: Path, steps: int) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=50_000, help="of each of four chains, about 20 seconds")
+    parser.add_argument("--steps", type=int, default=80_000, help="of each of four chains, some 20 seconds in all")
     parser.add_argument(
         "--store", metavar="DIR", type=Path, help="where the run is kept; in a temporary folder otherwise"
     )

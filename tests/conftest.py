@@ -2,6 +2,7 @@
 shapes and types that annotations promise are checked, call by call. What one test compiles, others need not: programs
 are kept in .pytest_cache/xla, also for the processes that tests start and for the next run of the tests."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -20,6 +21,19 @@ jaxtyping.install_import_hook([f"isotherm.{room}" for room in ROOMS], "beartype.
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+MOST_MEMORY = 2.5e9  # bytes of a process, from which on it forgets what it compiled
+
+
+@pytest.fixture(autouse=True, scope="module")
+def bounded_memory():
+    """JAX keeps every program of a process: those of all tests together are 10 GB."""
+    yield
+    pages = Path("/proc/self/statm")
+    if pages.exists() and int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MOST_MEMORY:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

@@ -15,10 +15,9 @@ from isotherm.posterior import Posterior, opened
 from isotherm.run import checks
 from isotherm.run.goal import Goal
 from isotherm.run.plan import Plan
-from isotherm.run.problem import Run, make_run
+from isotherm.run.problem import Run, make_run, mesh_for
 from isotherm.samplers import eccadl
 from isotherm.sampling import check_place, run_to_end
-from isotherm.shards import make_mesh
 from isotherm.types import Batch, Json, Params, Results
 
 BURN_IN = 100  # steps on an anchored posterior: chains start at typical draws, and forget that in a few steps
@@ -87,7 +86,7 @@ def fit(
         check_place(store)
         model, data, init = opened(posterior, data, init)
         data = processes.agreed(lambda: checks.checked_data(data))
-        if make_mesh(devices, spread, arguments.integer("chains", chains, 1)) is None:
+        if mesh_for(data, devices, spread, arguments.integer("chains", chains, 1)) is None:
             data = jax.tree.map(placed, data)  # once for all that follows
         settings: Json = {
             "chains": chains, "seed": seed, "name": None, "replace": True, "devices": devices, "over": spread,

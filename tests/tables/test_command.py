@@ -111,6 +111,7 @@ def test_predictions_as_parquet(fitted, tmp_path):
     ("content", "out", "message"),
     [
         ("g\na\n", "out.csv", 'the run was made with the column "x", which is not in'),
+        ("g,z\na,1\n", "out.csv", 'its columns are "g", "z"'),
         ("x,g\none,a\n", "out.csv", "has 'one' in the column \"x\", which must hold numbers"),
         ("x,g,y mean\n1,a,1\n", "out.csv", 'has a column "y mean" already'),
         ("x,g\n1,a\n", "new.csv", "--out must be another file than the table"),

@@ -50,6 +50,8 @@ class Chains:
     they are, go by the program of those (`like`).
     """
 
+    _feed: Feed | None = None  # where the rows come from, if the data are on disk and read as they are needed
+
     def __init__(self, run: Run, carry: Carry | None = None, like: "Chains | None" = None) -> None:
         on_cpu, small = jax.default_backend() == "cpu", run.batches.size * run.starts.shape[1] <= ONE_THREAD_UP_TO
         self.run, self.groups = run, chain_groups(run, run.chains if on_cpu else 1)
@@ -57,7 +59,7 @@ class Chains:
         self._pool = ThreadPoolExecutor(min(len(self.groups), cores()))
         with TRACING:
             known = None if like is None else like._feed
-            self._feed: Feed | None = Feed(run, self.groups, known) if on_disk(run.data) else None
+            self._feed = Feed(run, self.groups, known) if on_disk(run.data) else None
             if like is None:
                 lowered = self._lower(advance_on_one_thread if on_cpu and small else advance)
                 self._compiling = self._pool.submit(lowered.compile)

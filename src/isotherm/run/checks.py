@@ -16,7 +16,7 @@ from isotherm.run.evaluation import Evaluation
 from isotherm.run.tables import columns, is_table
 from isotherm.types import Array, Batch, Float, Params, Scalar, Vector
 
-MOST_ROWS = 2**31 - 1
+MOST_ROWS = 2**31 - 1  # of all processes together
 LOST = 1e-4  # of a column's range: rounding by more than this changes what the column says
 BLOCK_ROWS = 2**16  # rows looked at together, so that a check needs little memory beside the data
 CHECK_BYTES = 2**24  # of them, at most
@@ -81,6 +81,11 @@ def checked_data(data: Batch) -> Batch:
     return arrays
 
 
+def check_row_count(rows: int) -> None:
+    if rows > MOST_ROWS:
+        raise ValueError(f"data must have at most {MOST_ROWS:,} rows, which 32 bits can number, got {rows:,}")
+
+
 def check_data(data: Batch) -> int:
     """The number of examples, if all arrays agree on it, are finite and keep what they say on the device."""
     arrays = list(named("data", data))
@@ -100,8 +105,7 @@ def check_data(data: Batch) -> int:
         raise ValueError(f"data arrays must have the same number of rows, but {each}")
     if not array.shape[0]:
         raise ValueError("data must hold at least one row, got none")
-    if len(array) > MOST_ROWS:
-        raise ValueError(f"data must have at most {MOST_ROWS:,} rows, which 32 bits can number, got {len(array):,}")
+    check_row_count(len(array))
     for name, array in arrays:
         if isinstance(array, Column) and "checked" in array.known:
             continue

@@ -44,10 +44,10 @@ class Evaluation:
     ) -> tuple[Batch, Float[Array, " n"] | None, Part | None]:
         """A batch, and how often each of its rows counts; None if all count alike. Where the rows are spread over
         devices, those of the batch that are here, and what part of it they are."""
-        if isinstance(data, Shards):
-            return data.taken(key, batches, self.table)
         if isinstance(data, Requests):
             return *data.answer(key, batches, self.table), None
+        if isinstance(data, Shards):
+            return data.taken(key, batches, self.table)
         if self.table is None:
             return batches.take(key, data), None, None
         return *batches.take_weighted(key, data, self.table), None

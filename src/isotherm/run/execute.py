@@ -85,7 +85,7 @@ def execute(
 
         def ending() -> tuple[Results, list[str]]:
             tree = recorder.finish(end_of_run)
-            said = list(doubts(tree, goal, found)) if judged and recorder.has_draws and not stopped else []
+            said = list(doubts(tree, goal, found)) if judged and not stopped and recorder.has_draws else []
             return recorder.annotated(tree, "\n".join(said), end_of_run) if said else tree, said
 
         tree, said = processes.agreed(ending)
@@ -97,21 +97,6 @@ def execute(
     for message in said:
         warnings.warn(message, VerdictWarning, stacklevel=4)
     return tree
-
-
-def agreed_now(stop: bool, seconds: float, length: int) -> tuple[bool, float, int]:
-    """Whether to stop, if any process is told to; the time, and the length of the next chunk, by the first's clock."""
-    if not processes.several():
-        return stop, seconds, length
-    now = processes.gathered(np.array([stop, seconds, length], np.float64))
-    return bool(now[:, 0].any()), float(now[0, 1]), int(now[0, 2])
-
-
-def extended(goal: Goal, plan: Plan, looks: "Looks") -> Plan | None:
-    """A longer plan, if the draws are not enough; the first process, which has them all, decides."""
-    longer = goal.extended(plan, looks.now()) if processes.is_first() else None
-    steps = int(processes.firsts(np.array(0 if longer is None else longer.steps, np.int64)))
-    return plan._replace(steps=steps) if steps else None
 
 
 class Looks:
@@ -130,6 +115,21 @@ class Looks:
             if self.count >= FEWEST_DRAWS:
                 self.found = convergence(draws[np.isfinite(draws).all(axis=(1, 2))])
         return self.found
+
+
+def agreed_now(stop: bool, seconds: float, length: int) -> tuple[bool, float, int]:
+    """Whether to stop, if any process is told to; the time, and the length of the next chunk, by the first's clock."""
+    if not processes.several():
+        return stop, seconds, length
+    now = processes.gathered(np.array([stop, seconds, length], np.float64))
+    return bool(now[:, 0].any()), float(now[0, 1]), int(now[0, 2])
+
+
+def extended(goal: Goal, plan: Plan, looks: Looks) -> Plan | None:
+    """A longer plan, if the draws are not enough; the first process, which has them all, decides."""
+    longer = goal.extended(plan, looks.now()) if processes.is_first() else None
+    steps = int(processes.firsts(np.array(0 if longer is None else longer.steps, np.int64)))
+    return plan._replace(steps=steps) if steps else None
 
 
 class Bar:

@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh
 from numpy.typing import ArrayLike
 
 from isotherm import arguments, processes
 from isotherm.alias import AliasTable, make_table
 from isotherm.batches import Batches, placed
-from isotherm.columns import Column
+from isotherm.columns import Column, on_disk
 from isotherm.posterior import Posterior, opened
 from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
@@ -22,7 +23,6 @@ from isotherm.shards import CHAINS, Shards, make_mesh, spread
 from isotherm.types import Batch, Float, Json, Params, RandomKey, Vector
 
 MOST_CHAINS = 2**16  # far more than anyone runs: a slip of the keyboard, not a wish
-MOST_ROWS = 2**31 - 1  # of all processes together
 MOST_SEED = 2**32 - 1  # JAX makes keys of 32 bits unless it has 64
 
 
@@ -86,14 +86,13 @@ def make_run(
         table = posterior.table
 
     def run() -> Run:
-        if sum(rows) > MOST_ROWS:
-            raise ValueError(f"data must have at most {MOST_ROWS:,} rows, which 32 bits can number, got {sum(rows):,}")
+        checks.check_row_count(sum(rows))
         if table is not None:
             checks.check_table(table, sum(rows), bool(replace))
         batches = Batches(sum(rows), checks.chosen_batch_size(posterior, batch_size), bool(replace))
         evaluation, starts = started(posterior, data, init, batches, table, chains, seed)
         made = Run(sampler, evaluation, data, starts, seed, name, notes or {})
-        mesh = make_mesh(devices, over, chains)
+        mesh = mesh_for(data, devices, over, chains)
         if mesh is None:
             return made._replace(data=jax.tree.map(placed, data))
         return made._replace(data=(here := jax.tree.map(on_host, data)), shards=spread(mesh, here, rows, table))
@@ -134,6 +133,14 @@ def started(
     evaluation = Evaluation(posterior, unravel, batches, table)
     checks.check_derivatives(evaluation, starts[0], data)
     return evaluation, starts
+
+
+def mesh_for(data: Batch, devices: int | Sequence[jax.Device] | None, over: str, chains: int) -> Mesh | None:
+    """The devices that chains or rows are spread over, if there are several. Data on disk are read as they are needed
+    by one device, unless more are asked for, which then hold them in their memory."""
+    mesh = make_mesh(devices, over, chains)
+    unasked = devices is None and over == CHAINS and not processes.several()
+    return None if unasked and on_disk(data) else mesh
 
 
 def on_host(column: Any) -> Any:

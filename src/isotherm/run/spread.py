@@ -32,7 +32,7 @@ class SpreadChains(Chains):
     def __init__(self, run: Run, carry: Carry | None = None, like: "SpreadChains | None" = None) -> None:
         assert run.shards is not None
         mesh = run.shards.mesh
-        self.run, self.mesh, self._feed = run, mesh, None  # rows on disk were read: each device has its share in memory
+        self.run, self.mesh = run, mesh
         self.slots = max(2, min(RECORD_BYTES // run.starts.nbytes, MOST_SLOTS))
         places = mesh.shape[CHAINS]
         numbers = np.minimum(np.arange(-(-run.chains // places) * places), run.chains - 1).astype(np.uint32)

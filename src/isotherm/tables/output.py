@@ -31,9 +31,10 @@ def columns(recipe: Recipe, predicted: Predicted) -> dict[str, Any]:
         values = predicted.mean, predicted.low, predicted.high, predicted.new_low, predicted.new_high
         return {f"{aim} {name}": value for name, value in zip(names, values, strict=True)}
     aim = f"{aim} {target.threshold}".strip()
-    known = np.isfinite(predicted.mean).all(axis=1)
-    likeliest = np.array(target.classes, object)[np.where(known, predicted.mean, 0).argmax(axis=1)]
-    found: dict[str, Any] = {f"{aim} predicted": np.where(known, likeliest, None)}
+    known = np.asarray(np.isfinite(predicted.mean).all(axis=1))
+    likeliest = np.array(target.classes, object)[np.where(known[:, None], predicted.mean, 0).argmax(axis=1)]
+    likeliest[~known] = None
+    found: dict[str, Any] = {f"{aim} predicted": likeliest}
     for code in range(1 if len(target.classes) == 2 else 0, len(target.classes)):
         name = f"p({aim} = {target.classes[code]})"
         found |= {name: predicted.mean[:, code], f"{name} low": predicted.low[:, code]}

@@ -46,7 +46,7 @@ def read(
         raise ValueError(f"--ignore names the column {quoted(name)}, {absent(name, names, str(path))}")
     for name in needed or ():
         if name not in columns:
-            raise ValueError(f"the run was made with the column {quoted(name)}, {absent(name, columns, str(path))}")
+            raise ValueError(f"the run was made with the column {quoted(name)}, {absent(name, names, str(path))}")
     columns = {name: column for name, column in columns.items() if is_used(name)}
     if file_type in ("npz", "libsvm"):
         columns = {name: as_asked(path, name, column, kinds.get(name)) for name, column in columns.items()}
