@@ -82,7 +82,9 @@ def test_a_signal_to_one_stops_all_in_good_order(tmp_path):
     """JAX has a handler of SIGTERM of its own where there are several processes, and it does not stop."""
     running = started("endless", tmp_path, 2)
     checkpoint = tmp_path / "run.zarr" / ".isotherm" / "checkpoint-1"
-    while not checkpoint.exists() and all(each.poll() is None for each in running):
+    for _ in range(1000):
+        if checkpoint.exists() or any(each.poll() is not None for each in running):
+            break
         time.sleep(0.2)
     running[1].terminate()
     (first, said_by_first), (second, said_by_second) = ended(running)
