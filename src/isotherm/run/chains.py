@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.stages import Compiled
+from jax.stages import Compiled, Lowered
 
 from isotherm.columns import on_disk
 from isotherm.run.feed import Feed
@@ -114,7 +114,10 @@ class Chains:
         except jax.errors.JaxRuntimeError as error:
             if "compile option" not in str(error):
                 raise
-            return self._lower(advance).compile()  # a version of XLA that does not know one of the options
+            return self._lower_without_options().compile()  # a version of XLA that does not know one of them
+
+    def _lower_without_options(self) -> Lowered:
+        return self._lower(advance)
 
     def close(self) -> None:
         if self._feed is not None:

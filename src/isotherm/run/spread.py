@@ -72,14 +72,8 @@ class SpreadChains(Chains):
         complete = plan.completed(last) - plan.completed(first)
         return {name: values[:complete, : self.run.chains] for name, values in drawn.items()}
 
-    @cached_property
-    def program(self) -> Compiled:
-        try:
-            return self._compiling.result()
-        except jax.errors.JaxRuntimeError as error:
-            if "compile option" not in str(error):
-                raise
-            return self._lower(with_options=False).compile()  # a version of XLA that does not know one of them
+    def _lower_without_options(self) -> Lowered:
+        return self._lower(with_options=False)
 
     @cached_property
     def _roomy(self) -> Compiled:
