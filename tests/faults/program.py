@@ -34,7 +34,7 @@ def on_disk(folder):
     return isotherm.datasets.open_arrays(folder)
 
 
-def start(store, steps, data):
+def start(store, steps, data=DATA):
     return isotherm.sample(
         POSTERIOR,
         isotherm.ccadl(step_size=0.01, friction=2.0),
