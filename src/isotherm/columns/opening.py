@@ -20,9 +20,7 @@ def opened(data: Batch) -> Batch:
     """`data` with a `Column` in place of each array on disk; the smallest are read into memory, up to KEPT bytes."""
     try:
         leaves, structure = jax.tree.flatten(data)
-    except (
-        ValueError
-    ):  # keys that cannot be sorted, which is said when the arrays are looked at (run/checks.py)
+    except ValueError:  # keys that cannot be sorted, which is said when the arrays are looked at (run/checks.py)
         return data
     columns = {index: Column(stored) for index, leaf in enumerate(leaves) if (stored := _stored(leaf)) is not None}
     kept = 0
