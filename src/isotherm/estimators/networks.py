@@ -219,7 +219,7 @@ class DiscriminativeRBMClassifier(Classifier, NetworkModel):
 
     Args:
         hidden: how many hidden units.
-        prior_scale: of all parameters.
+        prior_scale: of all parameters; 3 is about what the paper's experiments have.
         steps: how many steps each chain makes at most, of which a quarter is not kept. With up to 4,096 rows, a step
             looks at all of them.
         ess: stop earlier if every parameter has so many effective draws and R-hat is at most 1.01.
@@ -238,7 +238,7 @@ class DiscriminativeRBMClassifier(Classifier, NetworkModel):
         self,
         *,
         hidden: int = 16,
-        prior_scale: float = 1.0,
+        prior_scale: float = 3.0,
         steps: int = 1000,
         ess: int = 400,
         seconds: float | None = None,
