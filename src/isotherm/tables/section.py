@@ -38,7 +38,7 @@ def _scores(found: Found) -> str:
         ]
         for score in found.scores
     ]
-    return page.table(Table("", ["", "held-out rows", "without any column", "what it is"], rows), "words")
+    return page.table(Table("", ["", "held-out rows", "without any column", "what it is"], rows), "numbers")
 
 
 def _calibration(found: Found) -> str:
