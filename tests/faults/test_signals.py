@@ -83,7 +83,7 @@ def killed(store, steps, cache, kills, seed):
 
 
 @pytest.mark.parametrize(
-    ("kills", "steps"), [(3, 60_000), pytest.param(25, 600_000, marks=pytest.mark.long)], ids=["3", "25"]
+    ("kills", "steps"), [(3, 300_000), pytest.param(25, 600_000, marks=pytest.mark.long)], ids=["3", "25"]
 )
 def test_sigkill(tmp_path, cache, whole, kills, steps):
     reached = killed(tmp_path / "run.zarr", steps, cache, kills, seed=1)
