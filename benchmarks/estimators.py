@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 
 HIDDEN = 32
+LOGISTIC = ("isotherm", "scikit-learn")
+NETWORK = (*LOGISTIC, "bde")
 TASKS = {"digits": LOGISTIC, "mnist-7-9": LOGISTIC, "cifar10": LOGISTIC, "networks": NETWORK, "regression": NETWORK}
 TITLES = {
     "digits": "logistic regression, digits (1,347 rows, 64 columns, 10 classes)",

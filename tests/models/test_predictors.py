@@ -22,8 +22,17 @@ def test_linear_predictor_and_prior_by_hand(float64):
     params = {"coef": jax.numpy.asarray(W), "intercept": jax.numpy.asarray(b)}
     a = x @ W.T + b
     np.testing.assert_allclose(model.predict(params, x), a - np.log(np.exp(a).sum(axis=1, keepdims=True)))
-    expected = stats.norm(0, 2).logpdf(W).sum() + stats.norm(0, 5).logpdf(b).sum()
+    common = np.full((3, 3), 1 / 3)  # onto what all classes have in common: N(0, 1) there, and as given across
+    expected = stats.multivariate_normal(cov=4 * (np.eye(3) - common) + common).logpdf(W.T).sum()
+    expected += stats.multivariate_normal(cov=25 * (np.eye(3) - common) + common).logpdf(b)
     np.testing.assert_allclose(model.log_prior(params), expected)
+
+
+def test_a_narrow_prior_of_classes_stays_as_it_is(float64):
+    model = GeneralisedLinear(4, families.Categorical(3), prior_variance=0.5, intercept_variance=0.0)
+    W = np.random.default_rng(0).normal(size=(3, 4))
+    expected = stats.norm(0, 0.5**0.5).logpdf(W).sum()
+    np.testing.assert_allclose(model.log_prior({"coef": jax.numpy.asarray(W)}), expected)
 
 
 def test_without_an_intercept_there_is_none(float64):

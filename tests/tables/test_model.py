@@ -75,6 +75,22 @@ def test_prior():
     np.testing.assert_allclose(found, expected - at_base, rtol=1e-5)
 
 
+def test_prior_of_what_classes_have_in_common():
+    """N(0, 1), which no probability depends on."""
+    model = TableModel(families.Categorical(3), P, 2, sum(SIZES), (0.3, 0.1, -0.4), prior_scale=2.0)
+    params = jax.tree.map(jnp.asarray, drawn(model))
+    common = np.full((3, 3), 1 / 3)
+    expected = 0.0
+    for name, scale in (("intercept", INTERCEPT_SCALE), ("slopes", 2.0), ("effects", 2.0)):
+        values = params[name] - (jnp.asarray(model.base) if name == "intercept" else 0)
+        law = stats.multivariate_normal(cov=scale**2 * (np.eye(3) - common) + common)
+        by_class = values if name == "effects" else values.T
+        expected += law.logpdf(by_class).sum() - law.logpdf(np.zeros_like(by_class)).sum()
+    start = model.init()
+    found = model.log_prior(params) - model.log_prior(jax.tree.map(jnp.asarray, start))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("machine", [False, True])
 def test_a_network_does_not_start_where_all_units_are_equal(machine):
     model = TableModel(families.Categorical(3), P, 2, 6, (0.0, 0.0, 0.0), hidden=4, machine=machine)

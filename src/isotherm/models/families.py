@@ -6,6 +6,8 @@ A family is a frozen dataclass: two built with the same arguments are equal, so 
 - `shapes`: the shapes of the family's own parameters by name, which are entries of the model's parameters;
 - `log_density(predictor, y, params)`: log p(y | predictor) of ONE target;
 - `log_prior(params)`: of its own parameters;
+- `unseen(values, variance)`: what to add to the log prior N(0, variance) of parameters by class, for directions that no
+  target depends on;
 - `mean(predictor)`: E[y], or the probabilities of the classes;
 - `variance(predictor, params)`: Var[y], of each class's indicator for classes;
 - `prediction(predictors)`: of m predictors, what a model's `predict` gives: log-probabilities (m, classes), or E[y].
@@ -41,6 +43,7 @@ class Family(Protocol):
     def shapes(self) -> dict[str, tuple[int, ...]]: ...
     def log_density(self, predictor: Predictor, y: ArrayLike, params: Own) -> Scalar: ...
     def log_prior(self, params: Own) -> Scalar | float: ...
+    def unseen(self, values: Array, variance: float) -> Scalar | float: ...
     def mean(self, predictor: Predictor) -> Predictor: ...
     def variance(self, predictor: Predictor, params: Own) -> Predictor: ...
     def prediction(self, predictors: Predictor) -> Predictor: ...
@@ -58,6 +61,9 @@ class _OneNumber:
         return {}
 
     def log_prior(self, params: Own) -> Scalar | float:
+        return 0.0
+
+    def unseen(self, values: Array, variance: float) -> Scalar | float:
         return 0.0
 
 
@@ -139,6 +145,15 @@ class Categorical:
 
     def log_prior(self, params: Own) -> Scalar | float:
         return 0.0
+
+    def unseen(self, values: Array, variance: float) -> Scalar | float:
+        """What all classes have in common changes no probability. A wide prior there is a long way to walk for nothing:
+        of values by (class, …), c = Σ values/√classes has the prior N(0, 1) instead of N(0, variance), if that is wider.
+        """
+        if variance <= 1:
+            return 0.0
+        c = jnp.sum(values, axis=0) / math.sqrt(self.classes)
+        return -0.5 * (1 - 1 / variance) * jnp.sum(c * c) + 0.5 * c.size * math.log(variance)
 
     def mean(self, predictor: Predictor) -> Predictor:
         return jax.nn.softmax(predictor)

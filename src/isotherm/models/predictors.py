@@ -56,7 +56,8 @@ class GeneralisedLinear(WithFamily):
     """m(θ, x) = Wx + b, or w·x + b where the predictor is one number.
 
     Parameters `coef`, W by (…, features), ~ N(0, prior_variance); `intercept`, b, ~ N(0, intercept_variance), which is
-    left out if that is 0; and those of the family.
+    left out if that is 0; and those of the family. What all classes of `families.Categorical` have in common, which
+    changes no probability, is N(0, 1) if that is narrower.
     """
 
     features: int
@@ -77,8 +78,11 @@ class GeneralisedLinear(WithFamily):
     @method
     def log_prior(self, params: Params) -> Scalar:
         """Of W, of b, and of the family's own parameters."""
-        value = log_normal(params["coef"], self.prior_variance) + self.family.log_prior(params)
-        return value + log_normal(params["intercept"], self.intercept_variance) if "intercept" in params else value
+        value = self._of(params["coef"], self.prior_variance) + self.family.log_prior(params)
+        return value + self._of(params["intercept"], self.intercept_variance) if "intercept" in params else value
+
+    def _of(self, values: Array, variance: float) -> Scalar:
+        return log_normal(values, variance) + self.family.unseen(values, variance)
 
     def _predictor(self, params: Params, x: Float[Array, "features"]) -> Predictor:
         value = params["coef"] @ x

@@ -6,7 +6,8 @@ A level is an index into one vector of effects; no matrix of rows by levels is f
 between, and `drbm` the hidden units of a discriminative Boltzmann machine, which are fed the same way.
 
 Priors: slopes and effects N(0, prior_scale²), for standardised numbers; intercepts N(base, 2.5²), where `base` is the
-predictor of the average row. Weights of networks are N(0, 4 prior_scale²/fan-in).
+predictor of the average row. Weights of networks are N(0, 4 prior_scale²/fan-in). What all classes have in common, which
+changes no probability, is N(0, 1) if that is narrower.
 """
 
 import math
@@ -102,8 +103,11 @@ class TableModel:
         total = jnp.asarray(self.family.log_prior(params), base.dtype)
         for name, scale in self.scales.items():
             if name in params:
-                z = (params[name] - base if name == centre else params[name]) / scale
-                total = total - 0.5 * jnp.sum(z * z)
+                values = params[name] - base if name == centre else params[name]
+                total = total - 0.5 * jnp.sum(values * values) / scale**2
+                if name == centre or not self.hidden:
+                    by_class = values.T if name == "effects" else values
+                    total = total + self.family.unseen(by_class, scale**2)
         return total
 
     @method
