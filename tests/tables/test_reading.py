@@ -52,6 +52,20 @@ def test_other_delimiters_are_seen_in_the_header(tmp_path, mark):
     check_people(reading.read(tmp_path / "t.csv"))
 
 
+def test_decimal_commas_where_cells_are_not_separated_by_commas(tmp_path):
+    (tmp_path / "t.csv").write_text("ort;preis;menge\nUlm, Mitte;-3,14;1\nBonn;1e3;2\nUlm;;3\n")
+    read = reading.read(tmp_path / "t.csv")
+    np.testing.assert_array_equal(read["preis"].values, [-3.14, 1000, np.nan])
+    assert texts(read["ort"]) == ["Ulm, Mitte", "Bonn", "Ulm"]
+
+
+def test_a_table_with_decimal_points_keeps_its_texts_with_commas(tmp_path):
+    (tmp_path / "t.csv").write_text("codes;x\n1,2;0.5\n3,4;1.5\n")
+    read = reading.read(tmp_path / "t.csv")
+    assert texts(read["codes"]) == ["1,2", "3,4"]
+    np.testing.assert_array_equal(read["x"].values, [0.5, 1.5])
+
+
 def test_compressed_csv_with_a_byte_order_mark(tmp_path):
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + CSV.encode()))
     check_people(reading.read(tmp_path / "t.csv.gz"))

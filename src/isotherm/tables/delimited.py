@@ -4,10 +4,12 @@ import bz2
 import csv as standard_csv
 import gzip
 import io
+import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from isotherm.tables.arrow import WORDS, one_line, pyarrow
 from isotherm.tables.columns import plain, quoted
@@ -15,7 +17,17 @@ from isotherm.tables.columns import plain, quoted
 LONGEST_LINE = 16 << 20  # bytes
 MOST_COLUMNS = 20_000
 DELIMITERS = ",;\t|"
+DECIMALS = {point: re.compile(rf"\s*[-+]?\d+[{point}]\d+([eE][-+]?\d+)?\s*") for point in ",."}
+LOOKED_AT = 1000  # rows, for the decimal point
 TOO_LONG = f"has a line of more than {LONGEST_LINE >> 20} MB, which is no row of a table"
+
+
+class Form(NamedTuple):
+    """How a file is written: the character between cells, the decimal point, and the columns' names."""
+
+    mark: str
+    point: str
+    names: list[str]
 
 
 def read_csv(
@@ -30,13 +42,14 @@ def read_csv(
     pa = pyarrow()
     from pyarrow import csv
 
-    mark, names = header(path, delimiter)
+    mark, point, names = header(path, delimiter)
     types = {"number": pa.float64(), "text": pa.string(), "time": pa.timestamp("s"), "truth": pa.bool_()}
     asked = {name: types[kind] for name, kind in (kinds or {}).items()}
     convert = csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()) if verbatim else asked,
         null_values=[] if verbatim else [*csv.ConvertOptions().null_values, *na],
         strings_can_be_null=not verbatim,
+        decimal_point=point,
     )
     options = csv.ParseOptions(delimiter=mark, newlines_in_values=True)
 
@@ -53,8 +66,8 @@ def read_csv(
     return table.rename_columns(names)
 
 
-def header(path: Path, delimiter: str | None) -> tuple[str, list[str]]:
-    """The character between cells, unless given the one that the first line has most often, and the columns' names."""
+def header(path: Path, delimiter: str | None) -> Form:
+    """By the first rows. The character between cells is, unless given, the one that the first line has most often."""
     with opened(path) as file:
         start = file.read(LONGEST_LINE)
     if not start.strip():
@@ -65,7 +78,8 @@ def header(path: Path, delimiter: str | None) -> tuple[str, list[str]]:
         text = start.decode("utf-8-sig", "ignore")
         line = next(each for each in io.StringIO(text) if each.strip())
         mark = delimiter or max(DELIMITERS, key=line.count)
-        names = next(row for row in standard_csv.reader(io.StringIO(text, newline=""), delimiter=mark) if row)
+        rows = (row for row in standard_csv.reader(io.StringIO(text, newline=""), delimiter=mark) if row)
+        names = next(rows)
     except standard_csv.Error:
         raise ValueError(f"{path} {TOO_LONG}") from None
     if len(names) > MOST_COLUMNS:
@@ -73,7 +87,17 @@ def header(path: Path, delimiter: str | None) -> tuple[str, list[str]]:
     names = [name or f"column {place}" for place, name in enumerate(names, 1)]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"{path} has more than one column named {quoted(twice[0])}; rename all but one")
-    return mark, names
+    return Form(mark, decimal_point(rows) if mark != "," else ".", names)
+
+
+def decimal_point(rows: Iterable[list[str]]) -> str:
+    """A comma, if the first rows have numbers with one, as 3,14, and none with a point."""
+    try:
+        cells = {cell for row in itertools.islice(rows, LOOKED_AT) for cell in row}
+    except standard_csv.Error:  # a cell that is too long: pyarrow says so
+        return "."
+    found = {point for point, number in DECIMALS.items() if any(map(number.fullmatch, cells))}
+    return "," if found == {","} else "."
 
 
 def opened(path: Path) -> IO[bytes]:

@@ -58,7 +58,8 @@ def write(recipe: Recipe, path: Path, out: Path, new: Json) -> list[str]:
             parquet.write_table(table, partial)
         else:
             is_csv = reading.type_of(path) == "csv"
-            write_csv(table, partial, delimited.header(path, recipe.source.delimiter)[0] if is_csv else ",")
+            form = delimited.header(path, recipe.source.delimiter) if is_csv else delimited.Form(",", ".", [])
+            write_csv(table, partial, form.mark, form.point)
     return [] if out.suffix == ".parquet" else formulas(table, out)
 
 
@@ -72,20 +73,20 @@ def check_place(path: Path, out: Path) -> None:
         raise ValueError(f"--out {str(out)!r} cannot be made: there is no folder {str(out.absolute().parent)!r}")
 
 
-def write_csv(table: Any, path: Path, delimiter: str) -> None:
+def write_csv(table: Any, path: Path, delimiter: str, point: str = ".") -> None:
     """Cells are quoted only where they must be, which pyarrow's own writer does not do."""
     with open(path, "x", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
         writer.writerow(table.column_names)
         for batch in table.to_batches(ROWS):
-            writer.writerows(zip(*(cells(column) for column in batch.columns), strict=True))
+            writer.writerows(zip(*(cells(column, point) for column in batch.columns), strict=True))
 
 
-def cells(column: Any) -> list[Any]:
+def cells(column: Any, point: str) -> list[Any]:
     values = column.to_pylist()
     if not arrow.pyarrow().types.is_floating(column.type):
         return ["" if value is None else value for value in values]
-    return ["" if value is None else f"{value:.{DIGITS}g}" for value in values]
+    return ["" if value is None else f"{value:.{DIGITS}g}".replace(".", point) for value in values]
 
 
 def original(recipe: Recipe, path: Path) -> Any:
