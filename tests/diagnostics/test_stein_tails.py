@@ -46,7 +46,7 @@ def test_heavy_tails_with_the_right_variance_are_seen(freedom, least):
     """Kurtosis 9 and 4.5. Means of z⁴ would have no error worth the name; these have: |f| does not grow."""
     z = student(freedom)
     found = stein_tails(z, -z)
-    assert (found.excess > least).all()
+    assert ((found.excess > least) & (found.excess < 2)).all()
     assert (found.excess > 5 * found.excess_error).all()
     assert found.mean > 10 * found.mean_error
 
