@@ -46,8 +46,8 @@ def _seed(seed: Array) -> Words:
 
 
 def _once(key: Words) -> Words:
-    """The words of a key, computed in one place: XLA would repeat the rounds wherever the key is used, and a third of
-    the time that it takes to compile a loop went into such copies."""
+    """The words of a key, computed in one place: XLA would repeat the rounds wherever the key is used, and take long to
+    compile all the copies."""
     return jax.lax.optimization_barrier(key)
 
 
