@@ -4,12 +4,15 @@ import signal
 import warnings
 
 import arviz_stats
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import isotherm
 from isotherm.anchoring.anchor import CannotAnchor
+from isotherm.datasets import letter
+from isotherm.models import DRBM
 
 RNG = np.random.default_rng(0)
 
@@ -175,13 +178,89 @@ def test_two_modes():
     np.testing.assert_allclose(np.sort(draws.mean(axis=(0, 1))), [-2, 2], atol=0.5)  # data's own means ± 0.1
 
 
-def test_more_parameters_than_matrices_are_made_for():
+def test_more_parameters_than_matrices_are_made_for(monkeypatch):
+    """And burn-in, all of which would take a minute or more, ends in time for some draws."""
+    monkeypatch.setattr("isotherm.fitting.EXACT_STEPS", (10**7, 2 * 10**7, 10**9))
     posterior = isotherm.Posterior(lambda t, x: -0.5 * jnp.sum((t - x) ** 2), normal_prior)
     x = RNG.standard_normal((40, 1100)).astype(np.float32)
-    tree, told = fitted(posterior, x, np.zeros(1100, np.float32), ess=10, seconds=0.5, chains=1)
+    tree, told = fitted(posterior, x, np.zeros(1100, np.float32), ess=10**6, seconds=1.0, chains=1)
     assert "the model has 1,100 parameters, and anchoring needs d×d matrices" in str(told[0].message)
     assert tree.attrs["fit_method"] == "plain eccadl"
     assert np.isfinite(tree.posterior.theta).all()
+    assert tree.attrs["sampling_time"] < 5  # a chunk of steps takes a quarter of a second
+    assert tree.attrs["interrupted"] == 0
+    assert 0 < tree.attrs["burn_in"] < tree.attrs["steps"] == tree.attrs["steps_done"]
+    assert tree.posterior.sizes["draw"] >= 8
+    assert tree.posterior.sizes["draw"] == (tree.attrs["steps"] - tree.attrs["burn_in"]) // tree.attrs["thin"]
+
+
+def too_large(posterior, data, init, parameters):
+    """`fit` for two seconds says why it is not anchored, samples plainly and is over in about that time."""
+    tree, told = fitted(posterior, data, init, seconds=2, chains=2)
+    words = str(told[0].message)
+    assert (
+        f"the model has {parameters:,} parameters, and anchoring needs d×d matrices, for up to 1,024; so fit" in words
+    )
+    assert tree.attrs["fit_reason"] == words
+    assert tree.attrs["fit_method"] == "plain eccadl"
+    assert any("do not rely on this run yet: it stopped with" in str(warning.message) for warning in told)
+    assert tree.attrs["sampling_time"] < 10
+    assert tree.posterior.sizes["draw"] > 0
+    assert all(np.isfinite(values).all() for values in tree.posterior.data_vars.values())
+
+
+def letter_or_rows_like_it(folder):
+    if (folder / "letter").is_dir():
+        return letter.load(folder).train
+    return {
+        "x": RNG.uniform(-1, 1, (10_500, 16)).astype(np.float32),
+        "y": RNG.integers(0, 26, 10_500).astype(np.int32),
+    }
+
+
+@pytest.mark.long
+def test_the_drbm_of_letter(data_folder):
+    model = DRBM(features=16, hidden=100, classes=26)
+    posterior = isotherm.Posterior(model.log_likelihood, model.log_prior)
+    too_large(posterior, letter_or_rows_like_it(data_folder), model.init(jax.random.key(0)), 4_326)
+
+
+@pytest.mark.long
+def test_a_network():
+    sizes = {"W": (784, 256), "b": (256,), "V": (256, 10), "c": (10,)}
+    init = {name: (RNG.standard_normal(shape) / shape[0] ** 0.5).astype(np.float32) for name, shape in sizes.items()}
+
+    def log_likelihood(params, row):
+        hidden = jnp.tanh(row["x"] @ params["W"] + params["b"])
+        return jax.nn.log_softmax(hidden @ params["V"] + params["c"])[row["y"]]
+
+    def log_prior(params):
+        return -0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params))
+
+    data = {"x": RNG.random((400, 784)).astype(np.float32), "y": RNG.integers(0, 10, 400).astype(np.int32)}
+    too_large(isotherm.Posterior(log_likelihood, log_prior), data, init, 203_530)
+
+
+@pytest.mark.long
+def test_a_hierarchy_that_is_not_centred():
+    """40 groups of 500 rows: its mode is many standard deviations from where its draws are. It is not anchored there,
+    and plain chains, which begin at the mode, stay finite; that these few steps are not enough is said."""
+    group = np.arange(20_000, dtype=np.int32) % 40
+    data = {"y": (RNG.standard_normal(40)[group] + RNG.standard_normal(20_000)).astype(np.float32), "group": group}
+
+    def log_likelihood(params, row):
+        effect = params["mu"] + jnp.exp(params["log_tau"]) * params["eta"][row["group"]]
+        return -0.5 * (row["y"] - effect) ** 2
+
+    def log_prior(params):
+        return -0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params))
+
+    init = {"eta": np.zeros(40, np.float32), "log_tau": np.float32(0), "mu": np.float32(0)}
+    tree, told = fitted(isotherm.Posterior(log_likelihood, log_prior), data, init, steps=400)
+    assert "the posterior is far from a Gaussian around its mode" in str(told[0].message)
+    assert tree.attrs["fit_method"] == "plain eccadl"
+    assert (tree.sample_stats.first_bad_step.values < 0).all()
+    assert any("do not rely on this run yet: it stopped with" in str(warning.message) for warning in told)
 
 
 def test_what_is_no_posterior_is_refused_and_not_sampled(linear):

@@ -43,11 +43,14 @@ def execute(
     outside, stopped, looks = 0, False, Looks(recorder)
     bar, seen = Bar(plan.steps, progress and processes.is_first(), step), Seen(chains.run, plan)
     with interruptible(and_terminated=recorder.keeps_state) as stop, bar.progress, one_lapack_thread():
+        chains.compiled()
         zero, length = time.perf_counter() - seconds, FIRST_CHUNK
         while (chains.first_bad_steps < 0).any():
             stopped, elapsed, length = agreed_now(stop.is_set(), time.perf_counter() - zero, length)
             if stopped:
                 break
+            if goal is not None and (hurried := goal.hurried(plan, step, elapsed)) != plan:
+                plan = recorder.replanned(hurried)
             if goal is not None and goal.is_over(elapsed) and recorder.count:
                 plan = recorder.replanned(plan._replace(steps=step))
             if step >= plan.steps:
