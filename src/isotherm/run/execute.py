@@ -81,10 +81,10 @@ def execute(
         if (chains.first_bad_steps >= 0).all():
             while recorder.count < plan.draws:
                 recorder.add(chains.missing(min(chains.slots, plan.draws - recorder.count)), chains.first_bad_steps)
-        count, found = recorder.count, None
+        count, found, seconds = recorder.count, None, time.perf_counter() - zero
         if goal is not None and recorder.has_draws and not stopped and (chains.first_bad_steps < 0).any():
             found = looks.now()
-        end_of_run = chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state)
+        end_of_run = chains.snapshot(step, seconds, state=recorder.keeps_state)
 
         def ending() -> tuple[Results, list[str]]:
             tree = recorder.finish(end_of_run)
