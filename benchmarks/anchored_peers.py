@@ -37,10 +37,10 @@ ACCURATE = (0.95, 1.05)
 VERSIONS = ("isotherm", "jax", "blackjax", "numpyro", "numpy", "arviz-stats")
 CHAINS = 4
 STEPS = 10_000  # of an anchored chain
-PLAIN_STEPS = 100_000
-SGLD_STEPS, SGLD_BATCH = 50_000, 500
+PLAIN_STEPS = 30_000
+SGLD_STEPS, SGLD_BATCH = 10_000, 500
 SGLD_SIZES = 2.0 ** np.arange(-6, 0)  # over the largest that is stable, 2 over the largest curvature
-NUTS_WARMUP, NUTS_DRAWS = 30, 100
+NUTS_WARMUP, NUTS_DRAWS = 30, 60
 ECS_WARMUP, ECS_DRAWS, ECS_SUBSAMPLE, ECS_BLOCKS = 300, 500, 1000, 100
 
 
