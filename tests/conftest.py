@@ -44,9 +44,14 @@ def float64():
 
 
 @pytest.fixture(scope="session")
-def real_data() -> Path:
-    """The folder of real data sets, where there is one: $ISOTHERM_DATA, or `shared/data` beside the checkout."""
-    folder = Path(os.environ.get("ISOTHERM_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    if not folder.is_dir():
-        pytest.skip(f"no real data at {folder}")
-    return folder
+def data_folder() -> Path:
+    """The folder of real data sets, if it is there: $ISOTHERM_DATA, or `shared/data` beside the checkout."""
+    return Path(os.environ.get("ISOTHERM_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def real_data(data_folder) -> Path:
+    """The folder of real data sets, where there is one."""
+    if not data_folder.is_dir():
+        pytest.skip(f"no real data at {data_folder}")
+    return data_folder

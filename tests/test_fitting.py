@@ -4,6 +4,7 @@ import signal
 import warnings
 
 import arviz_stats
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -175,13 +176,42 @@ def test_two_modes():
     np.testing.assert_allclose(np.sort(draws.mean(axis=(0, 1))), [-2, 2], atol=0.5)  # data's own means ± 0.1
 
 
-def test_more_parameters_than_matrices_are_made_for():
+def test_more_parameters_than_matrices_are_made_for(monkeypatch):
+    """And burn-in, all of which would take a minute or more, ends in time for some draws."""
+    monkeypatch.setattr("isotherm.fitting.EXACT_STEPS", (10**7, 2 * 10**7, 10**9))
     posterior = isotherm.Posterior(lambda t, x: -0.5 * jnp.sum((t - x) ** 2), normal_prior)
     x = RNG.standard_normal((40, 1100)).astype(np.float32)
-    tree, told = fitted(posterior, x, np.zeros(1100, np.float32), ess=10, seconds=0.5, chains=1)
+    tree, told = fitted(posterior, x, np.zeros(1100, np.float32), ess=10**6, seconds=1.0, chains=1)
     assert "the model has 1,100 parameters, and anchoring needs d×d matrices" in str(told[0].message)
     assert tree.attrs["fit_method"] == "plain eccadl"
     assert np.isfinite(tree.posterior.theta).all()
+    assert tree.attrs["sampling_time"] < 5  # a chunk of steps takes a quarter of a second
+    assert tree.attrs["interrupted"] == 0
+    assert 0 < tree.attrs["burn_in"] < tree.attrs["steps"] == tree.attrs["steps_done"]
+    assert tree.posterior.sizes["draw"] >= 8
+    assert tree.posterior.sizes["draw"] == (tree.attrs["steps"] - tree.attrs["burn_in"]) // tree.attrs["thin"]
+
+
+@pytest.mark.long
+def test_a_hierarchy_that_is_not_centred():
+    """40 groups of 500 rows: its mode is many standard deviations from where its draws are. It is not anchored there,
+    and plain chains, which begin at the mode, stay finite; that these few steps are not enough is said."""
+    group = np.arange(20_000, dtype=np.int32) % 40
+    data = {"y": (RNG.standard_normal(40)[group] + RNG.standard_normal(20_000)).astype(np.float32), "group": group}
+
+    def log_likelihood(params, row):
+        effect = params["mu"] + jnp.exp(params["log_tau"]) * params["eta"][row["group"]]
+        return -0.5 * (row["y"] - effect) ** 2
+
+    def log_prior(params):
+        return -0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params))
+
+    init = {"eta": np.zeros(40, np.float32), "log_tau": np.float32(0), "mu": np.float32(0)}
+    tree, told = fitted(isotherm.Posterior(log_likelihood, log_prior), data, init, steps=400)
+    assert "the posterior is far from a Gaussian around its mode" in str(told[0].message)
+    assert tree.attrs["fit_method"] == "plain eccadl"
+    assert (tree.sample_stats.first_bad_step.values < 0).all()
+    assert any("do not rely on this run yet: it stopped with" in str(warning.message) for warning in told)
 
 
 def test_what_is_no_posterior_is_refused_and_not_sampled(linear):

@@ -13,9 +13,9 @@ from isotherm.anchoring.anchor import CannotAnchor, anchor
 from isotherm.batches import placed
 from isotherm.posterior import Posterior, opened
 from isotherm.run import checks
-from isotherm.run.goal import Goal
+from isotherm.run.goal import BURN_IN_SHARE, FEWEST, Goal
 from isotherm.run.plan import Plan
-from isotherm.run.problem import Run, make_run, mesh_for
+from isotherm.run.problem import Run, is_function, make_run, mesh_for
 from isotherm.samplers import eccadl
 from isotherm.sampling import check_place, run_to_end
 from isotherm.types import Batch, Json, Params, Results
@@ -28,7 +28,6 @@ PILOT = 300  # steps that show whether the noise is what it was measured to be
 LARGE_SHARE = 0.25  # of the rows in a batch: then anchoring saves nothing
 MOST_BENT = 0.6  # of the force that is not a Gaussian's, at typical draws
 TOO_HOT = 2.0  # by how much ξ may be above A, beside 5 of its standard deviations
-FEWEST = 8  # draws that are kept, however few steps there may be
 SMALL = 5_000  # rows, of which all can be used at every step
 PLAIN_BATCH = (32, 1000)  # rows, at least and at most, of a sixteenth of the data
 PLAIN_PASSES = (20, 50, 300)  # burn-in, the first look, and the end
@@ -61,8 +60,8 @@ def fit(
         data: a pytree of arrays with one leading length N, or a table of pandas, polars or Arrow.
         init: the parameters to start from, such as zeros of their shapes. An anchored posterior needs none.
         ess: how many effective draws every parameter must have, in the bulk and in the tails.
-        seconds: when to stop sampling at the latest; without it, after 200,000 steps, or 300 passes over the data where
-            anchoring does not pay.
+        seconds: when to stop sampling at the latest, counted from when anchoring and compiling are over; without it,
+            after 200,000 steps, or 300 passes over the data where anchoring does not pay.
         steps: after how many steps to stop at the latest; unlike `seconds`, it gives the same draws everywhere.
         anchored: whether to try anchoring. False saves the attempt for a model that is known to have many modes, such
             as a network, and is not warned of.
@@ -103,7 +102,7 @@ def fit(
         else:
             if anchored:
                 warnings.warn(why_not, RuntimeWarning, stacklevel=2)
-            if found is not None and (init is None or found.findings.modes == 1):
+            if found is not None and not is_function(init):
                 init = found.mode
             run, plan, most = plain_run(model, data, init, settings, why_not)
             goal = goal._replace(most_steps=most if bound is None else bound)
@@ -125,13 +124,13 @@ def anchored_or_why_not(
             raise
         return None, without_anchor(str(reason), rows)
     found = anchored.findings
-    if found.modes > 1:
-        why_not = "the posterior has more than one mode, and chains do not cross between them"
-    elif found.bend > MOST_BENT:
+    if found.bend > MOST_BENT:  # first: what looks like another mode may then be the same one
         why_not = (
             f"the posterior is far from a Gaussian around its mode (the force is off by {min(found.bend, 9.99):.0%} or "
             "more)"
         )
+    elif found.modes > 1:
+        why_not = "the posterior has more than one mode, and chains do not cross between them"
     elif found.batch_size > LARGE_SHARE * rows:
         why_not = (
             f"batches of {found.batch_size:,} of the {rows:,} rows would be needed: there are too few rows for "
@@ -201,7 +200,7 @@ def shortened(plan: Plan, steps: int | None) -> Plan:
     """No more than so many steps, of which at most a quarter are burn-in and eight draws or more are kept."""
     if steps is None or steps >= plan.steps:
         return plan
-    burn_in = min(plan.burn_in, steps // 4)
+    burn_in = min(plan.burn_in, int(BURN_IN_SHARE * steps))
     return Plan(steps, burn_in, max(1, min(plan.thin, (steps - burn_in) // FEWEST)))
 
 

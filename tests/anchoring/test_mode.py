@@ -28,15 +28,37 @@ def test_the_mode_of_a_badly_scaled_regression(badly_scaled, sums, laplace):
     assert summit.at.origin.dtype == np.float32
 
 
-def test_a_saddle_is_left(sums):
-    """Of Σ (x² − 1)²: flat gradient at 0 but for 1e-3, curvature negative; the modes are at ±1."""
+@pytest.mark.parametrize("start", [1e-3, 0.0])
+def test_a_saddle_is_left(sums, start):
+    """Of Σ (x² − 1)²: flat gradient at 0 but for what `start` makes of it, curvature negative; the modes are at ±1."""
     posterior = isotherm.Posterior(
         lambda t, row: -row * jnp.sum((t**2 - 1) ** 2), lambda t: jnp.zeros((), t.dtype) * jnp.sum(t)
     )
-    rows, at = sums(posterior, np.ones(100, np.float32), np.array([1e-3, -1e-3], np.float32))
+    rows, at = sums(posterior, np.ones(100, np.float32), np.array([start, -start], np.float32))
     assert (Target(rows).local(at, Target(rows).slope(at)).curvature.diagonal() < 0).all()
     summit = climb(Target(rows), at, 1e-2)
-    np.testing.assert_allclose(summit.at.origin, [1.0, -1.0], atol=1e-3)  # 1e-2 standard deviations are 4e-4
+    np.testing.assert_allclose(abs(summit.at.origin), 1, atol=1e-3)  # 1e-2 standard deviations are 4e-4
+    assert (summit.at.origin * [start, -start] >= 0).all()  # each on its own side
+
+
+def test_a_ridge_is_followed_to_where_it_bends_down(sums):
+    """A hierarchy that is not centred: on the way to its mode the slope is small, by the standard deviations of 42
+    directions, where the density still bends up along one."""
+    group = np.arange(20_000) % 40
+    data = {"y": (RNG.standard_normal(40)[group] + RNG.standard_normal(20_000)).astype(np.float32), "group": group}
+
+    def log_likelihood(params, row):
+        effect = params["mu"] + jnp.exp(params["log_tau"]) * params["eta"][row["group"]]
+        return -0.5 * (row["y"] - effect) ** 2
+
+    def log_prior(params):
+        return -0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params))
+
+    init = {"eta": np.zeros(40, np.float32), "log_tau": np.float32(0), "mu": np.float32(0)}
+    rows, at = sums(isotherm.Posterior(log_likelihood, log_prior), data, init)
+    summit = climb(Target(rows), at, 0.3)
+    assert summit.distance <= 0.3
+    assert np.linalg.eigvalsh(summit.here.curvature)[0] > 0
 
 
 def student_t(params, example):

@@ -86,3 +86,21 @@ def test_all_parameters_are_watched_unless_there_are_thousands():
     assert (np.diff(some) > 0).all()
     assert some.max() > 90_000
     np.testing.assert_array_equal(some, watched(100_000))
+
+
+@pytest.mark.parametrize(
+    ("step", "seconds", "expected"),
+    [
+        (40, 2.4, PLAN),  # less than a quarter of the time
+        (40, 2.5, PLAN._replace(burn_in=40)),  # 120 steps are left for draws
+        (3, 5.0, PLAN._replace(burn_in=3, thin=1)),  # and here 3
+        (3, 30.0, PLAN._replace(burn_in=3, thin=1)),
+        (100, 30.0, PLAN),  # burn-in is over
+    ],
+)
+def test_burn_in_has_a_quarter_of_the_time_at_most(step, seconds, expected):
+    assert Goal(400, 10**6, seconds=10.0).hurried(PLAN, step, seconds) == expected
+
+
+def test_without_seconds_burn_in_is_as_planned():
+    assert Goal(400, 10**6).hurried(PLAN, 3, 1e6) == PLAN

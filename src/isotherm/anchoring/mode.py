@@ -126,22 +126,30 @@ def climb(target: Target, at: Coordinates, tolerance: float, most: int = MOST_ST
     at, here, signs = whitened(target, at, target.local(at, first))
     for _ in range(most):
         length = float(np.linalg.norm(here.gradient))  # the curvature has size 1 now
-        if length <= tolerance * math.sqrt(d) or radius < LEAST_RADIUS:
+        if (length <= tolerance * math.sqrt(d) and signs.min() > 0) or radius < LEAST_RADIUS:
             break
-        share = min(1.0, radius / length)
-        expected = share * length**2 - share**2 / 2 * float(signs @ here.gradient**2)
-        there = moved(at, share * here.gradient)
+        way = uphill(here.gradient, signs)
+        reach = float(np.linalg.norm(way))
+        step = min(1.0, radius / reach) * way
+        expected = float(step @ here.gradient - signs @ step**2 / 2)
+        there = moved(at, step)
         slope = target.slope(there)
         gain = (slope.value - here.value) / expected
         if not gain > ENOUGH:  # or NaN
-            radius = share * length / 4
+            radius = float(np.linalg.norm(step)) / 4
             continue
-        radius = radius * 4 if gain > 0.5 else share * length / 2
+        radius = radius * 4 if gain > 0.5 else float(np.linalg.norm(step)) / 2
         stale = gain > 0.5 and float(np.linalg.norm(slope.gradient)) <= tolerance * math.sqrt(d) and signs.min() > 0
         at, here, signs = (
             (there, here.with_slope(slope), signs) if stale else whitened(target, there, target.local(there, slope))
         )
     return Summit(at, here, length / math.sqrt(d), stale)
+
+
+def uphill(gradient: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    """Newton's step; where the log density bends up, at least one standard deviation: a saddle, or a ridge between two
+    sides that are alike, has no slope there."""
+    return np.where(signs < 0, np.copysign(np.maximum(abs(gradient), 1.0), gradient), gradient)
 
 
 def whitened(target: Target, at: Coordinates, here: Local) -> tuple[Coordinates, Local, np.ndarray]:

@@ -116,6 +116,10 @@ class Chains:
                 raise
             return self._lower_without_options().compile()  # a version of XLA that does not know one of them
 
+    def compiled(self) -> None:
+        """Wait until it is: no time of a run's."""
+        _ = self.program
+
     def _lower_without_options(self) -> Lowered:
         return self._lower(advance)
 

@@ -43,11 +43,14 @@ def execute(
     outside, stopped, looks = 0, False, Looks(recorder)
     bar, seen = Bar(plan.steps, progress and processes.is_first(), step), Seen(chains.run, plan)
     with interruptible(and_terminated=recorder.keeps_state) as stop, bar.progress, one_lapack_thread():
+        chains.compiled()
         zero, length = time.perf_counter() - seconds, FIRST_CHUNK
         while (chains.first_bad_steps < 0).any():
             stopped, elapsed, length = agreed_now(stop.is_set(), time.perf_counter() - zero, length)
             if stopped:
                 break
+            if goal is not None and (hurried := goal.hurried(plan, step, elapsed)) != plan:
+                plan = recorder.replanned(hurried)
             if goal is not None and goal.is_over(elapsed) and recorder.count:
                 plan = recorder.replanned(plan._replace(steps=step))
             if step >= plan.steps:
@@ -78,10 +81,10 @@ def execute(
         if (chains.first_bad_steps >= 0).all():
             while recorder.count < plan.draws:
                 recorder.add(chains.missing(min(chains.slots, plan.draws - recorder.count)), chains.first_bad_steps)
-        count, found = recorder.count, None
+        count, found, seconds = recorder.count, None, time.perf_counter() - zero
         if goal is not None and recorder.has_draws and not stopped and (chains.first_bad_steps < 0).any():
             found = looks.now()
-        end_of_run = chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state)
+        end_of_run = chains.snapshot(step, seconds, state=recorder.keeps_state)
 
         def ending() -> tuple[Results, list[str]]:
             tree = recorder.finish(end_of_run)

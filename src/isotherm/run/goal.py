@@ -11,6 +11,8 @@ from isotherm.run.plan import MOST_STEPS, Plan
 R_HAT = 1.01  # at most (Vehtari et al. 2021)
 GROWTH = (1.25, 4.0)  # of the number of draws, at least and at most, before one looks again
 MARGIN = 1.1  # times what is missing if draws go on to be worth what they were
+BURN_IN_SHARE = 0.25  # of the seconds, at most
+FEWEST = 8  # draws that are kept, however little time or however few steps there may be
 WATCHED = 1024  # parameters that are looked at, if there are more than
 WATCH_ALL_UP_TO = 4096
 
@@ -44,6 +46,14 @@ class Goal(NamedTuple):
         if steps >= min(self.most_steps, MOST_STEPS):
             return f"{steps:,} steps are the most that it makes by itself; add some with isotherm.resume(…, steps=…)"
         return "give it more seconds, or go on with isotherm.resume if it has a store"
+
+    def hurried(self, plan: Plan, step: int, seconds: float) -> Plan:
+        """Where burn-in has had its share of the time: a plan in which it ends at this step, `seconds` into the run,
+        and in what is left of the time some draws are completed."""
+        if self.seconds is None or step >= plan.burn_in or seconds < BURN_IN_SHARE * self.seconds:
+            return plan
+        left = step * max(0.0, self.seconds / seconds - 1)
+        return plan._replace(burn_in=step, thin=max(1, min(plan.thin, int(left / FEWEST))))
 
     def is_over(self, seconds: float) -> bool:
         """Whether the time is up."""
