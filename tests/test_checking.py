@@ -10,7 +10,7 @@ import xarray
 import isotherm
 from isotherm import checking
 from isotherm.checking import by_chance
-from isotherm.diagnostics.stein import SteinMoments
+from isotherm.diagnostics.stein import SteinMoments, SteinTails
 from isotherm.run.doubts import r_hat_by_chance
 
 N, D = 1000, 5
@@ -81,13 +81,14 @@ def test_exact_draws_are_accepted(right):
         "mean",
         "variance",
         "variance of each parameter",
+        "tails",
     ]
 
 
 def test_it_prints(right):
     first, *lines = str(right).splitlines()
     assert first == "nothing speaks against these draws"
-    assert [words[:5] for words in lines[:5]] == ["ok   "] * 5
+    assert [words[:5] for words in lines[:6]] == ["ok   "] * 6
     assert lines[-2] == "not checked: modes that no chain has visited"
     assert lines[-1] == f"it took {right.passes:.1f} passes over the data"
     # Curvature, its slope, leverages, gradient; and 64 rows or more for each of 1,000 draws.
@@ -145,6 +146,33 @@ def test_one_parameter_that_is_too_wide_has_its_name(parameter):
     assert "run longer; if it stays, use isotherm.fit, or a smaller step_size" in words
 
 
+def test_tails_that_are_too_heavy_for_a_gaussian():
+    """Student's t of 5 degrees of freedom, of the posterior's variance: R-hat, mean and variance are right."""
+    t = np.random.default_rng(0).standard_t(5, (4, 500, D)) / np.sqrt(5 / 3)
+    verdict = check(tree(t))
+    assert bad(verdict) == ["tails"]
+    words = str(line(verdict, "tails"))
+    assert words.startswith("BAD  tails: a kurtosis 1.2")
+    assert " too large on average; theta[" in words
+    assert "the variance may be right all the same: use isotherm.fit, a smaller step_size, or run longer" in words
+
+
+def test_tails_that_are_too_light():
+    verdict = check(tree(np.random.default_rng(0).uniform(-np.sqrt(3), np.sqrt(3), (4, 500, D))))
+    assert bad(verdict) == ["tails"]
+    assert "BAD  tails: a kurtosis 1.8" in str(verdict)
+    assert " too small on average; theta[" in str(verdict)
+
+
+def test_the_tails_of_one_parameter_have_its_name():
+    """θ₂ alone: a tenth of its draws is √11 times as wide as the rest, the variance is right."""
+    along = SPREAD[2] / np.linalg.norm(SPREAD[2])
+    z, scale = white(), np.where(np.random.default_rng(1).random((4, 500)) < 0.1, np.sqrt(5.5), np.sqrt(0.5))
+    verdict = check(tree(z + ((scale - 1) * (z @ along))[..., None] * along))
+    assert bad(verdict) == ["tails"]
+    assert "; theta[2] by +" in str(line(verdict, "tails"))
+
+
 def test_chains_that_differ():
     z = white()
     z[2] += 2
@@ -159,7 +187,7 @@ def test_too_few_draws():
     assert "(bound: at least 400)\n     run longer" in str(line(verdict, "effective draws"))
     few = check(tree(white(draws=3)))
     assert bad(few) == ["effective draws"]
-    assert "mean and variance: there are too few draws" in few.not_checked
+    assert "mean, variance and tails: there are too few draws" in few.not_checked
     assert few.passes == 0
 
 
@@ -179,7 +207,7 @@ def test_divergences():
 def test_all_chains_diverged():
     verdict = check(tree(np.full((4, 50, D), np.nan), first_bad_step=np.array([1, 1, 1, 1])))
     assert "divergences" in bad(verdict)
-    assert "mean and variance: there are too few draws" in verdict.not_checked
+    assert "mean, variance and tails: there are too few draws" in verdict.not_checked
 
 
 @pytest.mark.parametrize(
@@ -202,9 +230,9 @@ def test_more_parameters_than_matrices_are_made_for():
     draws = labelled({"theta": np.random.default_rng(0).standard_normal((2, 300, 1025))})
     wide = isotherm.Posterior(lambda theta, x: -jnp.sum((theta - x) ** 2), lambda theta: jnp.sum(theta) * 0)
     verdict = isotherm.check(draws, wide, np.zeros((5, 1025), np.float32), progress=False)
-    assert "mean and variance: they need d×d matrices, for up to 1,024 parameters" in verdict.not_checked
+    assert "mean, variance and tails: they need d×d matrices, for up to 1,024 parameters" in verdict.not_checked
     assert [each.name for each in verdict.table] == ["R-hat", "effective draws"]
-    assert "not checked: modes that no chain has visited; mean and variance: they need" in str(verdict)
+    assert "not checked: modes that no chain has visited; mean, variance and tails: they need" in str(verdict)
 
 
 def test_parameters_in_a_dict_a_list_or_a_nest():
@@ -265,14 +293,16 @@ def moments(**changed):
 
 def test_bounds_of_the_mean():
     names = ["a", "b", "c"]
-    assert checking._shift(checking.bounded(names, moments(distance=0.1), 4.0)).good
-    assert not checking._shift(checking.bounded(names, moments(distance=0.101), 4.0)).good
+    assert checking._shift(checking.bounded(names, moments(distance=0.1), tails(), 4.0)).good
+    assert not checking._shift(checking.bounded(names, moments(distance=0.101), tails(), 4.0)).good
     one = np.array([0, 0.16, 0])
-    assert not checking._shift(checking.bounded(names, moments(shift=one), 4.0)).good
-    assert checking._shift(checking.bounded(names, moments(shift=one, shift_error=np.array([0, 0.05, 0])), 4.0)).good
+    assert not checking._shift(checking.bounded(names, moments(shift=one), tails(), 4.0)).good
+    assert checking._shift(
+        checking.bounded(names, moments(shift=one, shift_error=np.array([0, 0.05, 0])), tails(), 4.0)
+    ).good
     # Not the largest shift, but the one that its error does not explain.
     mixed = moments(shift=np.array([0.5, 0.2, 0]), shift_error=np.array([0.2, 0.01, 0]))
-    assert "b by +0.20" in str(checking._shift(checking.bounded(names, mixed, 4.0)))
+    assert "b by +0.20" in str(checking._shift(checking.bounded(names, mixed, tails(), 4.0)))
 
 
 def test_bounds_of_the_variance():
@@ -284,15 +314,36 @@ def test_bounds_of_the_variance():
     assert not hot.good
     assert str(hot).startswith("BAD  variance: 4.000 ± 1.200 times what it should be (bound: 95.0% off)")
     wide = moments(variance=np.array([1.9, 1.0, 1.0]), variance_error=np.array([0.25, 0.1, 0.1]))
-    each = checking._variances(checking.bounded(["a", "b", "c"], wide, 4.0))
+    each = checking._variances(checking.bounded(["a", "b", "c"], wide, tails(), 4.0))
     assert not each.good
     assert "1.90 ± 0.25 times what it should be for a (bound: 52.6% off)" in str(each)
     names, narrow = ["a", "b", "c"], np.array([1, 1, 0.7])
-    assert "for c" in str(checking._variances(checking.bounded(names, moments(variance=narrow), 4.0)))
-    assert not checking._variances(checking.bounded(names, moments(variance=narrow), 4.0)).good
+    assert "for c" in str(checking._variances(checking.bounded(names, moments(variance=narrow), tails(), 4.0)))
+    assert not checking._variances(checking.bounded(names, moments(variance=narrow), tails(), 4.0)).good
     assert checking._variances(
-        checking.bounded(names, moments(variance=narrow, variance_error=np.full(3, 0.1)), 4.0)
+        checking.bounded(names, moments(variance=narrow, variance_error=np.full(3, 0.1)), tails(), 4.0)
     ).good
+
+
+def tails(**changed):
+    zero = np.zeros(3)
+    return SteinTails(**({"excess": zero, "excess_error": zero, "mean": 0.0, "mean_error": 0.0} | changed))
+
+
+def test_bounds_of_the_tails():
+    def judged(**changed):
+        return checking._tails(checking.bounded(["a", "b", "c"], moments(), tails(**changed), 4.0))
+
+    assert judged(mean=0.12, mean_error=0.01).good
+    assert not judged(mean=0.14, mean_error=0.01).good
+    assert not judged(mean=-0.14, mean_error=0.01).good
+    one = np.array([0, -0.6, 0])
+    assert not judged(excess=one).good
+    assert judged(excess=one, excess_error=np.full(3, 0.16)).good
+    assert str(judged(excess=one, mean=-0.05)) == (
+        "BAD  tails: a kurtosis 0.05 ± 0.00 too small on average; b by -0.60 ± 0.00 (bound: 0.10, and 0.50 for one "
+        "parameter)\n     the variance may be right all the same: use isotherm.fit, a smaller step_size, or run longer"
+    )
 
 
 def test_chance_grows_with_parameters_and_falls_with_blocks():
@@ -305,7 +356,7 @@ def test_chance_grows_with_parameters_and_falls_with_blocks():
 
 @pytest.mark.long
 def test_right_draws_are_hardly_ever_refused_and_errors_are_hardly_ever_missed():
-    """40 sets: of those that are right, each of 4 lines refuses 1 % or so; 6 of 40 would be one in two hundred."""
+    """40 sets: of those that are right, each of 5 lines refuses 1 % or so; 6 of 40 would be one in two hundred."""
     refused = sum(not check(tree(white(seed)), seed=seed) for seed in range(40))
     missed = sum(bool(check(tree(white(seed) + 0.2 * np.array([1, -1, 1, -1, 1])))) for seed in range(40))
     assert refused <= 5

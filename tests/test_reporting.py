@@ -11,7 +11,7 @@ import xarray
 import isotherm
 from isotherm import page, plots, reporting
 from isotherm.checking import Moments, Verdict, check_without_data
-from isotherm.diagnostics.stein import SteinMoments
+from isotherm.diagnostics.stein import SteinMoments, SteinTails
 from isotherm.run.doubts import Line
 
 LARGEST = 2_000_000
@@ -56,7 +56,8 @@ def moments(parameters):
     ratio[0] = 7.5
     found = SteinMoments(shift, error, ratio, error, 0.01, 1.0, 0.01)
     names = tuple(f"theta[{i}]" for i in range(parameters))
-    return Moments(names, found, np.full(parameters, 0.15), np.full(parameters, 0.2))
+    tails = SteinTails(0 * ratio, error, 0.0, 0.01)
+    return Moments(names, found, tails, *(np.full(parameters, bound) for bound in (0.15, 0.2, 0.5)))
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def test_the_page_has_every_part(tmp_path):
     assert "Not checked: other modes. The check took 2.5 passes over the data." in text
     assert "<li>one thing</li><li>another thing</li>" in text
     assert "4 chains; 100 draws each; 3 parameters; batches of 50 of 2,000 rows; 1,100 steps" in text
-    assert "0 means and 1 variances of 3 parameters; furthest off is the variance of theta[0]" in text
+    assert "0 means, 1 variances and 0 tails of 3 parameters; furthest off is the variance of theta[0]" in text
     captions = [reporting.TRACE, reporting.AUTOCORRELATION, reporting.TEMPERATURE, reporting.FRICTION]
     captions += [reporting.SHIFT, reporting.VARIANCE, reporting.FOREST]
     assert all(escape(caption) in text for caption in captions)
@@ -115,7 +116,7 @@ def test_with_posterior_and_data_the_run_is_checked(tmp_path):
 
 def test_without_them_the_page_says_what_is_not_checked(tmp_path):
     text = words(isotherm.report(ours(), path=tmp_path / "report.html"))
-    assert "how far mean and variance are off, which takes the posterior and the data" in text
+    assert "how far mean, variance and tails are off, which takes the posterior and the data" in text
     assert "isotherm.report(tree, posterior, data)" in text
     assert "passes over" not in text
 

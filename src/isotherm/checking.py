@@ -11,7 +11,7 @@ from isotherm import arguments
 from isotherm.anchoring.anchor import MOST_PARAMETERS
 from isotherm.anchoring.forces import forces_at
 from isotherm.anchoring.progress import Passes
-from isotherm.diagnostics.stein import BLOCKS, SteinMoments, stein_moments
+from isotherm.diagnostics.stein import BLOCKS, SteinMoments, SteinTails, stein_moments, stein_tails
 from isotherm.posterior import Posterior, opened
 from isotherm.run.checks import as_data, check_data, named_entries, nested_params
 from isotherm.run.doubts import FEWEST_DRAWS, RARE, STRICT, Line, converged, entry, number_of_entries, statistics
@@ -24,23 +24,28 @@ SHIFT = 0.1  # standard deviations by which the mean may be off, root mean squar
 WORST_SHIFT = 0.15  # and for one parameter
 TRACE = 0.05  # by which the variance may be off on average, beside 3 standard errors,
 WORST_VARIANCE = 0.2  # and for one parameter
+TAILS = 0.1  # by which the kurtosis may be off on average, beside 3 standard errors,
+WORST_TAILS = 0.5  # and for one parameter
 MOST_DRAWS = 1024  # at which forces are computed
 OTHER_MODES = "modes that no chain has visited"
 
 
 class Moments(NamedTuple):
-    """By parameter: how far mean and variance are off, with their errors (`found`), and how far they may be."""
+    """By parameter: how far mean, variance (`found`) and kurtosis (`tails`) are off, with their errors, and how far
+    they may be."""
 
     names: tuple[str, ...]
     found: SteinMoments
+    tails: SteinTails
     allowed_shift: np.ndarray
     allowed_variance: np.ndarray
+    allowed_tails: np.ndarray
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What `isotherm.check` found: true if nothing is bad. Print it; `table` has a line for each thing, `moments` the
-    mean and variance of each parameter, where they were checked."""
+    mean, variance and tails of each parameter, where they were checked."""
 
     table: tuple[Line, ...]
     not_checked: tuple[str, ...]
@@ -69,7 +74,7 @@ def check(
     seed: int = 0,
     progress: bool = True,
 ) -> Verdict:
-    """Whether to believe a run: convergence, and how far its mean and variance are from those of the posterior.
+    """Whether to believe a run: convergence, and how far its mean, variance and tails are from the posterior's.
 
     R-hat and effective sample size cannot see a bias. This looks at the forces, the gradients of the log posterior, at
     the draws: where draws are right, the forces are zero on average and the covariance of draws and forces is −1
@@ -99,19 +104,21 @@ def check(
         not_checked = [OTHER_MODES]
         finite = np.isfinite(draws).all(axis=(1, 2))
         if draws.shape[2] > MOST_PARAMETERS:
-            not_checked.append(f"mean and variance: they need d×d matrices, for up to {MOST_PARAMETERS:,} parameters")
+            not_checked.append(
+                f"mean, variance and tails: they need d×d matrices, for up to {MOST_PARAMETERS:,} parameters"
+            )
         elif draws.shape[1] < FEWEST_DRAWS or not finite.any():
-            not_checked.append("mean and variance: there are too few draws")
+            not_checked.append("mean, variance and tails: there are too few draws")
         else:
             moments = _moments(draws[finite], names, posterior, params, data, seed, passes)
-            lines += [_shift(moments), _trace(moments.found), _variances(moments)]
+            lines += [_shift(moments), _trace(moments.found), _variances(moments), _tails(moments)]
         return Verdict(tuple(lines), tuple(not_checked), passes.done, moments)
 
 
 def check_without_data(tree: Results) -> Verdict:
     """What a run's own numbers say, by the bounds of `check`; they cannot see every bias."""
     names, draws = watched_draws(tree)
-    not_checked = (OTHER_MODES, "how far mean and variance are off, which takes the posterior and the data")
+    not_checked = (OTHER_MODES, "how far mean, variance and tails are off, which takes the posterior and the data")
     return Verdict(tuple(_own_numbers(tree, draws, names)), not_checked, 0.0)
 
 
@@ -165,15 +172,20 @@ def _moments(
     some = draws[:, ::every]
     z, forces, factor = forces_at(some, draws.mean(axis=(0, 1)), posterior.plain, params, data, rng, passes)
     along = factor / np.linalg.norm(factor, axis=1, keepdims=True)  # the direction in z in which a parameter changes
-    found = stein_moments(z, forces, along)
     errors = by_chance(len(names), z.shape[0] * min(BLOCKS, z.shape[1]))
-    return bounded(names, found, errors)
+    return bounded(names, stein_moments(z, forces, along), stein_tails(z, forces, along), errors)
 
 
-def bounded(names: list[str], found: SteinMoments, errors: float) -> Moments:
+def bounded(names: list[str], found: SteinMoments, tails: SteinTails, errors: float) -> Moments:
     """With the bounds for one parameter, no less than so many standard errors."""
-    shift, variance = errors * found.shift_error, errors * if_right(found.variance, found.variance_error)
-    return Moments(tuple(names), found, np.maximum(WORST_SHIFT, shift), np.maximum(WORST_VARIANCE, variance))
+    return Moments(
+        tuple(names),
+        found,
+        tails,
+        np.maximum(WORST_SHIFT, errors * found.shift_error),
+        np.maximum(WORST_VARIANCE, errors * if_right(found.variance, found.variance_error)),
+        np.maximum(WORST_TAILS, errors * tails.excess_error),
+    )
 
 
 def if_right(variance: np.ndarray | float, error: np.ndarray | float) -> np.ndarray:
@@ -215,6 +227,19 @@ def _variances(moments: Moments) -> Line:
         f"{found.variance[worst]:.2f} ± {found.variance_error[worst]:.2f} times what it should be for {names[worst]}",
         f"{allowed[worst]:.1%} off",
         "run longer; if it stays, use isotherm.fit, or a smaller step_size",
+    )
+
+
+def _tails(moments: Moments) -> Line:
+    names, found, allowed = moments.names, moments.tails, moments.allowed_tails
+    on_average, worst = TAILS + 3 * found.mean_error, int(np.argmax(abs(found.excess) / allowed))
+    return Line(
+        "tails",
+        bool(abs(found.mean) <= on_average and abs(found.excess[worst]) <= allowed[worst]),
+        f"a kurtosis {abs(found.mean):.2f} ± {found.mean_error:.2f} too {'large' if found.mean > 0 else 'small'} on "
+        f"average; {names[worst]} by {found.excess[worst]:+.2f} ± {found.excess_error[worst]:.2f}",
+        f"{on_average:.2f}, and {allowed[worst]:.2f} for one parameter",
+        "the variance may be right all the same: use isotherm.fit, a smaller step_size, or run longer",
     )
 
 

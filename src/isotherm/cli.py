@@ -190,7 +190,7 @@ def check(
     run: Run,
     data: OfRun = None,
 ) -> None:
-    """Say whether to believe a run: convergence, mean and variance, without a reference; exit code 1 if not."""
+    """Say whether to believe a run: convergence, mean, variance and tails, without a reference; exit code 1 if not."""
     from isotherm.experiments import stored_runs
 
     with mistakes.in_a_sentence():

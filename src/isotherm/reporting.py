@@ -91,8 +91,8 @@ def report(
     Args:
         tree: what `isotherm.sample`, `isotherm.resume` or `isotherm.fit` returned, or draws of another sampler in
             ArviZ's schema.
-        posterior, data: those of the run, with which `isotherm.check` says how far mean and variance are off; without
-            them, only the run's own numbers are looked at.
+        posterior, data: those of the run, with which `isotherm.check` says how far mean, variance and tails are off;
+            without them, only the run's own numbers are looked at.
         path: the file to write.
         verdict: what `isotherm.check` said, if it was asked before.
         init: parameters like those of the run, if they are not a nest of dicts and lists.
@@ -259,12 +259,16 @@ def _moments(moments: Moments | None) -> str:
             f"{title}<p>Not checked: it takes the forces at the draws. In Python: "
             "<code>isotherm.report(tree, posterior, data)</code>.</p>"
         )
-    names, found, shifts, variances = moments
+    names, found, tails, shifts, variances, kurtoses = moments
     shift = plots.against_level("mean: off by", names, found.shift, found.shift_error, 0, shifts)
     variance = plots.against_level("variance ratio", names, found.variance, found.variance_error, 1, variances)
-    bad = [int((abs(found.shift) > shifts).sum()), int((abs(found.variance - 1) > variances).sum())]
+    off = (found.shift, shifts), (found.variance - 1, variances), (tails.excess, kurtoses)
+    bad = [int((abs(by) > allowed).sum()) for by, allowed in off]
     worst = names[int(np.argmax(abs(found.variance - 1) / variances))]
-    words = f"Outside of what is allowed: {bad[0]} means and {bad[1]} variances of {_count(len(names), 'parameter')}"
+    words = (
+        f"Outside of what is allowed: {bad[0]} means, {bad[1]} variances and {bad[2]} tails of "
+        f"{_count(len(names), 'parameter')}"
+    )
     pictures = _pictures("", [("mean", shift)], SHIFT) + _pictures("", [("variance ratio", variance)], VARIANCE)
     words = f"{words}; furthest off is the variance of {worst}."
     return f'{title}<p>{escape(words)}</p><div class="pairs">{pictures}</div>'

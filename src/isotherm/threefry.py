@@ -45,12 +45,18 @@ def _seed(seed: Array) -> Words:
     return jnp.stack([high, seed]).astype(jnp.uint32)
 
 
+def _once(key: Words) -> Words:
+    """The words of a key, computed in one place: XLA would repeat the rounds wherever the key is used, and take long to
+    compile all the copies."""
+    return jax.lax.optimization_barrier(key)
+
+
 def _fold_in(key: Words, data: Array) -> Words:
-    return jnp.stack(_block(key, data.astype(jnp.uint32)))
+    return _once(jnp.stack(_block(key, data.astype(jnp.uint32))))
 
 
 def _split(key: Words, shape: tuple[int, ...]) -> Words:
-    return jnp.stack(_block(key, jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape)), axis=-1)
+    return _once(jnp.stack(_block(key, jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape)), axis=-1))
 
 
 def _random_bits(key: Words, width: int, shape: tuple[int, ...]) -> Array:

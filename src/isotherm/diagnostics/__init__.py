@@ -13,7 +13,7 @@ from isotherm.diagnostics.predictive import (
     predictive_error,
     predictive_log_loss,
 )
-from isotherm.diagnostics.stein import stein_bias, stein_moments
+from isotherm.diagnostics.stein import stein_bias, stein_moments, stein_tails
 from isotherm.diagnostics.temperature import configurational_temperature
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "predictive_log_loss",
     "stein_bias",
     "stein_moments",
+    "stein_tails",
     "step_halving",
     "variance_ratio",
 ]
