@@ -1,6 +1,7 @@
 """How accurate eCCAdL is over step sizes, beside the truth and the other samplers: the tables of docs/eccadl.md.
 
     python benchmarks/accuracy.py TABLE [--seeds 0,1,2] [--data DIR] [--out docs/results/eccadl]
+    python benchmarks/accuracy.py letter|network [--steps 3000] [--resume] [--minutes 7]
 
 Each prints a row a run and writes them to a CSV. `linear` has the exact posterior, `mnist` and `cifar10` NUTS; `letter`
 and `network` give every sampler both the steps and the processor time of eCCAdL; with `--resume` they go on where the
@@ -146,12 +147,9 @@ def letter_drbm(args):
 
 
 def drbm(args):
-    first = [("eccadl", "auto", "auto", ""), ("sgnht", 2.5e-2, 1.0, ""), ("sghmc", 2.5e-2, 10.0, "")]
-    rows = [("eccadl", h, 1.0, "") for h in (2.5e-2, 2e-2, 3e-2, 1e-1)] + [("eccadl", 2e-2, 1.0, "diagonal")]
-    rows += [
-        (name, h, A, "") for name in ("sgnht", "sghmc", "mccadl") for A in (1.0, 10.0) for h in (2.5e-2, 2e-2, 3e-2)
-    ]
-    return in_equal_time(letter_drbm(args), first, rows, 1000, 2e-2, 200, args)
+    kept = [("eccadl", "auto", "auto"), ("eccadl", 2e-2, 1.0)]
+    tuned = dict.fromkeys(("sgnht", "sghmc", "mccadl"), ((2e-2, 1e-2), (3.0,)))
+    return in_equal_time(letter_drbm(args), kept, tuned, 1000, 200, args)
 
 
 def network(args):
@@ -161,25 +159,24 @@ def network(args):
     test = {"x": (split.test["x"] / 255).astype(np.float32), "y": split.test["y"]}
     model = MLP(784, 256, 10, prior_variance=0.1)
     materials = Materials(model, train, model.init(jax.random.key(0), scale=0.05), test)
-    first = [("eccadl", "auto", "auto", ""), ("sgnht", 2e-4, 1.0, ""), ("sghmc", 2e-4, 1.0, "")]
-    rows = [("eccadl", h, 1.0, "") for h in NETWORK_STEPS]
-    rows += [(name, h, A, "") for h in NETWORK_STEPS for name in ("sgnht", "sghmc") for A in (1.0, 10.0)]
-    return in_equal_time(materials, first, rows, 256, 1e-4, 50, args)
+    kept = [("eccadl", "auto", "auto"), ("eccadl", 2e-4, 1.0)]
+    tuned = dict.fromkeys(("sgnht", "sghmc"), ((2e-4, 1e-4), (10.0,)))
+    return in_equal_time(materials, kept, tuned, 256, 50, args)
 
 
-def in_equal_time(materials, first, settings, n, small, kept, args):
-    """The settings in `first` with every seed; the others with the first seed; then, with every seed, the setting of
-    each sampler that has the least predictive log loss in equal time. Rows that args.known has are not run again.
+def in_equal_time(materials, kept, tuned, n, draws, args):
+    """The settings in `kept` with every seed. Those of `tuned` with the first seed: the step sizes at A = 1, the other
+    frictions at the best of them, and the best of all with every seed; the best has the least predictive log loss in
+    equal time. Rows that args.known has are not run again.
 
     One run a setting and seed, of as much processor time as eCCAdL takes for args.steps: its first args.steps are a row
-    (`equal` is "steps"), the whole is another ("time"), both averaged over 4/5 of `kept` draws. Costs are measured
+    (`equal` is "steps"), the whole is another ("time"), both averaged over 4/5 of so many `draws`. Costs are measured
     around the first run, eCCAdL's at its own step size: that run's whole, since its first steps are dearest, and short
     runs of the others, in turn before and after it.
     """
     rows = list(args.known)
-    names = dict.fromkeys(name for name, *_ in first + settings)
-    others = {name: getattr(isotherm, name)(small, 1.0) for name in names if name != "eccadl"}
-    cost = {name: float(rows[0][f"cost_{name}"]) for name in names} if rows else {}
+    others = {name: getattr(isotherm, name)(sizes[0], 1.0) for name, (sizes, _) in tuned.items()}
+    cost = {name: float(rows[0][f"cost_{name}"]) for name in ("eccadl", *others)} if rows else {}
 
     def known(setting, seed):
         return any(known_as(row[name] for name in SETTING) == known_as((*setting, seed)) for row in rows)
@@ -187,31 +184,35 @@ def in_equal_time(materials, first, settings, n, small, kept, args):
     def best(name):
         found = [row for row in rows if row["sampler"] == name and row["equal"] == "time"]
         row = min(found, key=lambda row: float(row.get("predictive_log_loss") or "inf"))
-        return next(one for one in first + settings if known_as(one) == known_as([row[key] for key in SETTING[:-1]]))
+        return name, float(row["step_size"]), float(row["friction"])
 
     def wanted():
-        yield from ((setting, seed) for seed in args.seeds for setting in first)
-        yield from itertools.product(settings, args.seeds[:1])
-        for name in names:
+        yield from ((setting, seed) for seed in args.seeds for setting in kept)
+        for name, (sizes, frictions) in tuned.items():
+            yield from (((name, h, 1.0), args.seeds[0]) for h in sizes)
+            h = best(name)[1]
+            yield from (((name, h, A), args.seeds[0]) for A in frictions)
             yield from itertools.product([best(name)], args.seeds)
 
     for setting, seed in wanted():
         if known(setting, seed):
             continue
-        name, h, A, covariance = setting
+        if time.perf_counter() - args.began > 60 * args.minutes:
+            return
+        name, h, A = setting
         before = {} if cost else step_costs(materials, others, n)
         steps = args.steps if name == "eccadl" else round(args.steps * cost["eccadl"] / cost[name])
-        options = {"covariance": covariance} if covariance else {}
-        sampler, thin = getattr(isotherm, name)(h, A, **options), args.steps // kept
+        sampler, thin = getattr(isotherm, name)(h, A), args.steps // draws
         tree, *times = timed(materials, sampler, n, max(steps, args.steps), thin, seed)
         if not cost:
             after = step_costs(materials, others, n)
             cost = {other: float(np.median(before[other] + after[other])) for other in others} | {"eccadl": times[1]}
         for equal, length in (("steps", args.steps), ("time", steps)):
-            draws, statistics = read(tree.isel(draw=slice(length // thin // 5, length // thin)))  # a fifth is burn-in
-            found = metrics.predictive(draws, materials, 4 * kept // 5) if statistics["first_bad_step"] < 0 else {}
+            sampled, statistics = read(tree.isel(draw=slice(length // thin // 5, length // thin)))  # a fifth is burn-in
+            usable = statistics["first_bad_step"] < 0
             row = dict(zip(SETTING, (*setting, seed), strict=True)) | {"equal": equal, "steps": length}
-            row |= found | statistics | dict(zip(("seconds", "processor"), times, strict=True))
+            row |= metrics.predictive(sampled, materials, 4 * draws // 5) if usable else {}
+            row |= statistics | dict(zip(("seconds", "processor"), times, strict=True))
             rows.append(row | {f"cost_{other}": value for other, value in cost.items()})
             yield rows[-1]
 
@@ -242,8 +243,7 @@ def step_costs(materials, samplers, n, steps=150, turns=2):
     return costs
 
 
-SETTING = ("sampler", "step_size", "friction", "covariance", "seed")
-NETWORK_STEPS = (2e-4, 1e-4, 4e-4, 5e-5, 8e-4)  # in the order in which they matter
+SETTING = ("sampler", "step_size", "friction", "seed")
 TABLES = {
     "linear": linear,
     "mnist": mnist79,
@@ -263,7 +263,9 @@ def main():
     parser.add_argument("--draws", type=int, default=4000, help="NUTS draws")
     parser.add_argument("--steps", type=int, default=3000, help="eCCAdL's steps on letter and network")
     parser.add_argument("--resume", action="store_true", help="go on with the letter or network CSV that there is")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="for letter, network: then begin no run")
     args = parser.parse_args()
+    args.began = time.perf_counter()
     args.out.mkdir(parents=True, exist_ok=True)
     rows, path = [], args.out / f"{args.table}.csv"
     if args.resume and path.exists():

@@ -114,6 +114,15 @@ def test_friction():
     assert "should be 10" in low
 
 
+def test_friction_that_a_low_rank_estimate_chose_is_not_compared_with_1():
+    """A is a multiple of the noise left out, 8 on a network; it was said to be wrong, since "auto" was taken for 1."""
+    stats, wide = {"friction": around(34)}, np.random.default_rng(2).standard_normal((4, 500, 1025)).astype(np.float32)
+    assert said(stats=stats, sampler="eccadl", sampler_covariance="low_rank") == []
+    assert not any("friction" in sentence for sentence in said(wide, stats, sampler="eccadl"))
+    assert any("friction 34" in sentence for sentence in said(wide, stats, sampler="eccadl", sampler_friction=1.0))
+    assert any("friction 34" in sentence for sentence in said(stats=stats, sampler="eccadl"))
+
+
 def test_friction_has_the_thermal_mass_that_is_given():
     """ξ has the standard deviation 1/√μ, whatever the number of parameters: 2 + 5/√0.01 = 52."""
     assert said(stats={"friction": around(34)}, sampler_friction=1.0, sampler_thermal_mass=0.01) == []

@@ -10,6 +10,7 @@ from scipy.special import chdtri
 from isotherm.diagnostics.convergence import Convergence, convergence
 from isotherm.diagnostics.stein import standard_errors
 from isotherm.run.goal import R_HAT, Goal, watched
+from isotherm.samplers.eccadl import DENSE_UP_TO
 from isotherm.types import Results
 
 KRYLOV = 0.01  # the estimated error of a matrix exponential, relative to the vector it acts on
@@ -149,7 +150,7 @@ def statistics(tree: Results, bounds: Bounds) -> list[Line]:
     lines = []
     if "kinetic_temperature" in stats and stats.sizes["draw"] >= FEWEST_DRAWS:
         lines.append(temperature(stats["kinetic_temperature"].values, attributes, bounds))
-    if has_friction(tree):
+    if has_friction(tree) and friction_is_known(attributes, number_of_entries(tree)):
         lines.append(friction(stats["friction"].values, attributes, number_of_entries(tree), bounds))
     if "expm_error" in stats and (worst := float(np.nanmax(stats["expm_error"].values, initial=0))) > 0:
         advice = "raise rank, or use a smaller step_size"
@@ -190,6 +191,16 @@ def temperature(values: np.ndarray, attributes: Mapping[Any, Any], bounds: Bound
         f"{law.allowed:.3f} off",
         "the noise of the gradients is not removed; use isotherm.fit or isotherm.eccadl, larger batches or a smaller "
         "step_size",
+    )
+
+
+def friction_is_known(attributes: Mapping[Any, Any], entries: int) -> bool:
+    """Whether A is: eCCAdL chooses it by the noise that it leaves out where its estimate is of low rank, and results
+    have ξ alone."""
+    kind = attributes.get("sampler_covariance", "auto")
+    low_rank = kind == "low_rank" or (kind == "auto" and entries > DENSE_UP_TO)
+    return not (
+        attributes.get("sampler") == "eccadl" and attributes.get("sampler_friction", "auto") == "auto" and low_rank
     )
 
 
