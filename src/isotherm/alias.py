@@ -51,7 +51,12 @@ def make_table(probabilities: ArrayLike, dtype: Any = np.float32) -> AliasTable:
     weights = np.divide(1.0, share, out=np.empty(share.size, dtype), casting="same_kind")
     full = min(1.0, float(share.max()))  # rounding may leave all a bit below 1
     small, large = (np.flatnonzero(which).astype(np.int32) for which in (share < full, share >= full))
-    lacking, excess = np.cumsum(1 - share[small]), np.cumsum(share[large] - 1)
+    del good
+    lacking, excess = share[small], share[large]
+    np.subtract(1, lacking, out=lacking)
+    excess -= 1
+    for each in (lacking, excess):
+        add_up(each)
     aliases, last = np.arange(share.size, dtype=np.int32), large.size - 1
     if small.size:
         for some in blocks(small.size):
@@ -69,8 +74,16 @@ def make_table(probabilities: ArrayLike, dtype: Any = np.float32) -> AliasTable:
     thresholds = np.empty(share.size, np.uint32)
     for some in blocks(share.size):
         thresholds[some] = np.minimum(np.clip(share[some], 0, 1) * ONE, ONE - 1)
-    del share, good
+    del share
     return AliasTable(jnp.asarray(thresholds), jnp.asarray(aliases), jnp.asarray(weights))
+
+
+def add_up(numbers: np.ndarray) -> None:
+    """Their cumulative sum, in their place."""
+    for some in blocks(len(numbers)):
+        if some.start:
+            numbers[some.start] += numbers[some.start - 1]
+        numbers[some] = np.cumsum(numbers[some])
 
 
 def blocks(rows: int) -> Iterator[slice]:

@@ -1,6 +1,7 @@
 """What is read ahead for a step is what data in memory would have given it."""
 
 import os
+import time
 from contextlib import closing
 
 import jax
@@ -123,3 +124,26 @@ def test_room_begins_with_cache_lines(make, stored):
         offsets = [offset for group in feed.rooms[0].offsets for offset in group]
         assert all(offset % feeding.ROUND == 0 for offset in offsets)
         assert feed.rooms[0].columns["x"].ctypes.data % 64 == 0
+
+
+def test_rows_that_another_process_copies(make, stored, data, tmp_path, monkeypatch):
+    """The same rows before it is there, with it, and after it was killed; then a file that becomes shorter is told."""
+    monkeypatch.setattr(feeding, "WORTHWHILE", 0.0)
+    run, step, later = make(isotherm.sgnht(0.01), data=stored), 0, 0
+    with closing(Feed(run, chain_groups(run, 3))) as feed:
+        deadline = time.monotonic() + 60
+        while later < 6 and time.monotonic() < deadline:
+            ahead = feed.at(step, 10**6)
+            for name in data:
+                found = ahead.blocks[2].of_steps[0].batch[name][0, 0]
+                np.testing.assert_array_equal(found, data[name][expected_rows(run, 2, step)])
+            later += feed.apart.is_ready
+            if later == 3:
+                feed.forget()
+                feed.apart.process.kill()
+            step = ahead.last
+        assert later == 6
+        feed.forget()
+        os.truncate(tmp_path / "x.npy", 200)
+        with pytest.raises(DataError, match=r"x\.npy has 200 bytes"):
+            feed.at(step, 10**6)

@@ -63,7 +63,9 @@ def table_of(leverages: np.ndarray, dtype: Any) -> AliasTable:
     mean = leverages.mean(dtype=np.float64)
     if not np.isfinite(mean) or mean <= 0:
         return make_table(np.ones(len(leverages)), dtype)
-    return make_table(UNIFORM + (1 - UNIFORM) * leverages / mean, dtype)
+    probabilities = (1 - UNIFORM) * leverages / mean
+    probabilities += UNIFORM
+    return make_table(probabilities, dtype)
 
 
 def weighted_rows(data: Batch, table: AliasTable, count: int, rng: np.random.Generator) -> tuple[Batch, np.ndarray]:

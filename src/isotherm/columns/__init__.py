@@ -1,11 +1,12 @@
 """Arrays on disk, one a column of the data: NumPy's memmaps, Zarr's and HDF5's, read by rows, a bounded part at a time.
 
 Nothing here maps a file into memory: a mapped file that becomes shorter, or a disk that fails, ends the process with a
-signal, where a read gives an error that can be told.
+signal, where a read gives an error that can be told. A process of its own may map it (apart.py).
 """
 
+from isotherm.columns.apart import Apart, Shared, can_be_apart
 from isotherm.columns.column import Column, DataError, host, on_disk, shapes
 from isotherm.columns.opening import opened
 from isotherm.columns.streaming import streamed
 
-__all__ = ["Column", "DataError", "host", "on_disk", "opened", "shapes", "streamed"]
+__all__ = ["Apart", "Column", "DataError", "Shared", "can_be_apart", "host", "on_disk", "opened", "shapes", "streamed"]

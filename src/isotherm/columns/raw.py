@@ -27,6 +27,11 @@ class RawRows(Stored):
             raise DataError(error.errno, f"{name} cannot be read: {error.strerror}") from error
         weakref.finalize(self, os.close, self.file)
 
+    @property
+    def needed(self) -> int:
+        """How many bytes the file has, at least, if it has all rows."""
+        return self.offset + (self.shape[0] - 1) * self.stride + self.row_bytes
+
     def read(self, first: int, last: int) -> np.ndarray:
         if last <= first or not self.row_bytes:
             return np.empty((max(0, last - first), *self.shape[1:]), self.dtype)
@@ -74,10 +79,9 @@ class RawRows(Stored):
         return DataError(error.errno, f"{self.name} cannot be read: {error.strerror}")
 
     def _shorter(self) -> DataError:
-        need = self.offset + (self.shape[0] - 1) * self.stride + self.row_bytes
         return DataError(
-            f"{self.name} has {os.fstat(self.file).st_size:,} bytes, and its {self.shape[0]:,} rows need {need:,}: it "
-            "has become shorter"
+            f"{self.name} has {os.fstat(self.file).st_size:,} bytes, and its {self.shape[0]:,} rows need "
+            f"{self.needed:,}: it has become shorter"
         )
 
 

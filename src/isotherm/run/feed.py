@@ -5,6 +5,8 @@ of it: the row numbers are those that data in memory would have been asked for (
 """
 
 import math
+import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
@@ -13,7 +15,7 @@ import jax
 import numpy as np
 
 from isotherm.batches import aligned
-from isotherm.columns import Column, host
+from isotherm.columns import Apart, Column, Shared, can_be_apart, host
 from isotherm.run.blocks import Block, Part, Parts
 from isotherm.run.forecast import Forecast, start_block
 from isotherm.run.foresight import Wish
@@ -22,6 +24,7 @@ from isotherm.run.problem import Run
 from isotherm.types import Batch
 
 ROUND = 64  # rows: what begins at a multiple of so many begins with a cache line, however long a row is
+WORTHWHILE = 0.5  # seconds of reading from which on a process that copies rows is started; it starts in a fifth of one
 
 
 class Ahead(NamedTuple):
@@ -43,13 +46,17 @@ class Feed:
         block = self.forecast.block
         if self.forecast.renews:
             _ = self.forecast.due  # compiled now: later another thread asks for it
-        self.rooms = [self.room([[*block.of_steps, *block.of_renewals]] * len(groups)) for _ in range(2)]
+        shared = can_be_apart(jax.tree.leaves(self.columns))
+        self.rooms = [self.room([[*block.of_steps, *block.of_renewals]] * len(groups), shared) for _ in range(2)]
+        self.apart: Apart | None = None
+        self.numbers: dict[int, int] = {}  # those of the rooms, for it
+        self.seconds = 0.0  # of reading without it
         self.current: Ahead | None = None
         self.next: tuple[int, Future[Ahead]] | None = None
         self.pool = ThreadPoolExecutor(1, "isotherm-feed")
 
-    def room(self, parts: list[list[Part]]) -> "Room":
-        return Room(parts, self.forecast.columns, None if self.weights is None else self.weights.dtype)
+    def room(self, parts: list[list[Part]], shared: Sequence[int] = ()) -> "Room":
+        return Room(parts, self.forecast.columns, None if self.weights is None else self.weights.dtype, shared)
 
     def start(self, ids: ChainIds) -> Block:
         """What these chains ask for before their first step."""
@@ -101,36 +108,70 @@ class Feed:
         return Ahead(first, last, blocks)
 
     def fill(self, room: "Room", pieces: list[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Rows into their places, from the beginning of the files to their end."""
+        """Rows into their places; what is read here, from the beginning of the files to their end."""
         rows, places = (np.concatenate(each) for each in zip(*pieces, strict=True))
-        order = np.argsort(rows, kind="stable")
-        rows, places = rows[order], places[order]
-
-        def one(column: Column | np.ndarray, out: np.ndarray) -> None:
+        left = self.not_apart(room, rows, places)
+        if any(isinstance(column, Column) for column, _ in left):
+            order = np.argsort(rows, kind="stable")
+            rows, places = rows[order], places[order]
+        for column, out in left:
             if isinstance(column, Column):
+                begun = time.perf_counter()
                 column.pick(rows, places, out)
+                self.seconds += time.perf_counter() - begun
             else:
                 out[places] = column[rows]
 
-        jax.tree.map(one, Part(self.columns, self.weights), Part(room.columns, room.weights))
+    def not_apart(
+        self, room: "Room", rows: np.ndarray, places: np.ndarray
+    ) -> list[tuple[Column | np.ndarray, np.ndarray]]:
+        """Columns and their places, but for those that a process of its own has filled. It is started as soon as that
+        is worth while, and until it is there all are left."""
+        columns, rooms = (
+            jax.tree.leaves(each) for each in ((self.columns, self.weights), (room.columns, room.weights))
+        )
+        both = list(zip(columns, rooms, strict=True))
+        if room.shared and self.apart is None and self.seconds >= WORTHWHILE:
+            shared = [each.shared.values() for each in self.rooms]
+            self.apart = Apart([columns[number] for number in room.shared], shared)
+            self.numbers = {id(each): number for number, each in enumerate(self.rooms)}
+        if self.apart is None or not room.shared:
+            return both
+        filled = {
+            number
+            for which, number in enumerate(room.shared)
+            if self.apart.pick(self.numbers[id(room)], which, rows, places)
+        }
+        return [each for number, each in enumerate(both) if number not in filled]
 
     def close(self) -> None:
         self.forget()
         self.pool.shutdown()
+        if self.apart is not None:
+            self.apart.close()
         self.current, self.rooms = None, []  # now, not when Python finds out that nobody has them
 
 
 class Room:
-    """Memory for the rows of a block: an array for each column, with the parts of all groups one after the other."""
+    """Memory for the rows of a block: an array for each column, with the parts of all groups one after the other. That
+    of the columns with the numbers `shared` another process may share."""
 
-    def __init__(self, groups: list[list[Part]], columns: Batch, weights: np.dtype | None) -> None:
+    def __init__(
+        self, groups: list[list[Part]], columns: Batch, weights: np.dtype | None, shared: Sequence[int] = ()
+    ) -> None:
         self.groups, self.offsets, total = groups, list[list[int]](), 0
         for parts in groups:
             self.offsets.append([])
             for part in parts:
                 self.offsets[-1].append(total)
                 total += -(-number_of_rows(jax.tree.leaves(part.batch)[0]) // ROUND) * ROUND
-        self.columns = jax.tree.map(lambda leaf: aligned((total, *leaf.shape[1:]), leaf.dtype), columns)
+        leaves, structure = jax.tree.flatten(columns)
+        self.shared = {number: Shared((total, *leaves[number].shape[1:]), leaves[number].dtype) for number in shared}
+        arrays = [
+            self.shared[number].array if number in shared else aligned((total, *leaf.shape[1:]), leaf.dtype)
+            for number, leaf in enumerate(leaves)
+        ]
+        self.columns = jax.tree.unflatten(structure, arrays)
         self.weights = None if weights is None else aligned((total,), weights)
 
     def parts(self, group: int) -> Parts:
