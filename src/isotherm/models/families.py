@@ -148,7 +148,7 @@ class Categorical:
 
     def unseen(self, values: Array, variance: float) -> Scalar | float:
         """What all classes have in common changes no probability. A wide prior there is a long way to walk for nothing:
-        of values by (class, …), c = Σ values/√classes has the prior N(0, 1) instead of N(0, variance), if that is wider.
+        of values by (class, …), c = Σ values/√classes has the prior N(0, 1) not N(0, variance), if that is wider.
         """
         if variance <= 1:
             return 0.0

@@ -6,8 +6,8 @@ A level is an index into one vector of effects; no matrix of rows by levels is f
 between, and `drbm` the hidden units of a discriminative Boltzmann machine, which are fed the same way.
 
 Priors: slopes and effects N(0, prior_scale²), for standardised numbers; intercepts N(base, 2.5²), where `base` is the
-predictor of the average row. Weights of networks are N(0, 4 prior_scale²/fan-in). What all classes have in common, which
-changes no probability, is N(0, 1) if that is narrower.
+predictor of the average row. Weights of networks are N(0, 4 prior_scale²/fan-in). What all classes have in common,
+which changes no probability, is N(0, 1) if that is narrower.
 """
 
 import math
