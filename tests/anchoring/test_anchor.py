@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.anchoring.anchor import CannotAnchor
+from isotherm.anchoring.anchor import CannotAnchor, _Anchoring
+from isotherm.anchoring.noise import Noise
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((3000, 3)).astype(np.float32)
@@ -83,6 +84,23 @@ def test_the_same_seed_gives_the_same_anchor_and_another_seed_another(found):
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(again), strict=True):
         np.testing.assert_array_equal(a, b)
     assert (np.asarray(found.rows.weights) != np.asarray(other.rows.weights)).any()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "order"),
+    [((700, 400), 1), ((900, 400), 2), ((800, 700), 2), ((900, 800), 1)],
+    ids=["the first is cheaper", "the second is cheaper", "the first takes too many rows", "both do"],
+)
+def test_which_order_is_taken(monkeypatch, sizes, order):
+    """That of the least cost, where a step of the second order costs two; but no batch of more than a quarter of 3,000
+    rows, if there is another way."""
+
+    def measured(self, candidate):
+        return Noise(0.0, 0.0), sizes[candidate.order - 1]
+
+    monkeypatch.setattr(_Anchoring, "measured", measured)
+    found = isotherm.anchor(LOGISTIC, {"x": X, "y": Y}, np.zeros(3, np.float32), progress=False)
+    assert (found.order, found.chosen_batch_size) == (order, sizes[order - 1])
 
 
 def test_repr(found):

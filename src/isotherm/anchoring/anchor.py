@@ -30,6 +30,7 @@ PROBES = 32  # random vectors from whose products leverages are estimated, to ab
 TRUST = {1: 0.1, 2: 0.04}  # h²S/2 at h = 1, at most, in the noisiest direction, by order: there S need not be known
 # well. What the second order leaves grows with the fourth power of the distance from the anchor, so it is trusted less,
 QUIET_SHARE = 0.125  # unless that takes more than this share of the rows
+LARGE_SHARE = 0.25  # of the rows in a batch: with more, anchoring saves nothing
 LEAST_BATCH = 64
 STEPS = 10_000  # for which order 2 must pay: its Hessian costs a pass over the data for each eight parameters
 FREE = 2 * PROBES  # parameters up to which the Hessian costs no more than the leverages did, and need not pay
@@ -261,7 +262,8 @@ class _Anchoring:
         bend, hessian_cost = found.bend, self.rows * max(0, d - FREE) / 8
         if STEPS * size > 2 * STEPS * LEAST_BATCH + hessian_cost:
             second, smaller = self.measured(self.anchored(summit, 2))
-            if STEPS * size > 2 * STEPS * smaller + hessian_cost:
+            only_second = smaller <= LARGE_SHARE * self.rows < size
+            if only_second or STEPS * size > 2 * STEPS * smaller + hessian_cost:
                 found, size, order = second, smaller, 2
         if order == 2 and (summit.stale or self.some_rows < self.rows):
             self.passes.say("curvature of all rows")

@@ -59,13 +59,14 @@ def _noise(
 
 
 def table_of(leverages: np.ndarray, dtype: Any) -> AliasTable:
-    """Some of the rows' probability is equal, most goes by leverage."""
+    """Some of the rows' probability is equal, most goes by leverage. The leverages are overwritten: of many rows they
+    take much memory."""
     mean = leverages.mean(dtype=np.float64)
     if not np.isfinite(mean) or mean <= 0:
         return make_table(np.ones(len(leverages)), dtype)
-    probabilities = (1 - UNIFORM) * leverages / mean
-    probabilities += UNIFORM
-    return make_table(probabilities, dtype)
+    leverages *= (1 - UNIFORM) / mean
+    leverages += UNIFORM
+    return make_table(leverages, dtype)
 
 
 def weighted_rows(data: Batch, table: AliasTable, count: int, rng: np.random.Generator) -> tuple[Batch, np.ndarray]:
