@@ -88,19 +88,29 @@ def test_the_same_seed_gives_the_same_anchor_and_another_seed_another(found):
 
 @pytest.mark.parametrize(
     ("sizes", "order"),
-    [((700, 400), 1), ((900, 400), 2), ((800, 700), 2), ((900, 800), 1)],
-    ids=["the first is cheaper", "the second is cheaper", "the first takes too many rows", "both do"],
+    [((700, 400), 1), ((900, 400), 2), ((800, 700), 2), ((900, 800, 850), 1), ((900, 800, 600), 2), ((9000, 9000), 1)],
+    ids=[
+        "the first is cheaper",
+        "the second is cheaper",
+        "the first takes too many rows",
+        "both do",
+        "the second does not on a longer look",
+        "both take more than there are",
+    ],
 )
 def test_which_order_is_taken(monkeypatch, sizes, order):
     """That of the least cost, where a step of the second order costs two; but no batch of more than a quarter of 3,000
-    rows, if there is another way."""
+    rows, if there is another way. Of heavy-tailed noise a few positions may say too much, so more are looked at."""
+    left = list(sizes)
 
-    def measured(self, candidate):
-        return Noise(0.0, 0.0), sizes[candidate.order - 1]
+    def measured(self, candidate, positions=32):
+        assert (candidate.order, positions) == [(1, 32), (2, 32), (2, 128)][len(sizes) - len(left)]
+        return Noise(0.0, 0.0), left.pop(0)
 
     monkeypatch.setattr(_Anchoring, "measured", measured)
     found = isotherm.anchor(LOGISTIC, {"x": X, "y": Y}, np.zeros(3, np.float32), progress=False)
-    assert (found.order, found.chosen_batch_size) == (order, sizes[order - 1])
+    assert not left
+    assert (found.order, found.chosen_batch_size) == (order, sizes[0] if order == 1 else sizes[-1])
 
 
 def test_repr(found):

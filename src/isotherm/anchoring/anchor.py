@@ -262,6 +262,8 @@ class _Anchoring:
         bend, hessian_cost = found.bend, self.rows * max(0, d - FREE) / 8
         if STEPS * size > 2 * STEPS * LEAST_BATCH + hessian_cost:
             second, smaller = self.measured(self.anchored(summit, 2))
+            if LARGE_SHARE * self.rows < smaller <= self.rows:  # unless a single odd row made it so large
+                second, smaller = self.measured(self.anchored(summit, 2), 4 * noise.DRAWS)
             only_second = smaller <= LARGE_SHARE * self.rows < size
             if only_second or STEPS * size > 2 * STEPS * smaller + hessian_cost:
                 found, size, order = second, smaller, 2
@@ -281,9 +283,9 @@ class _Anchoring:
         found = another_mode(RowSums(self.posterior, self.unravel, few), self.all, at, self.rng)
         return 1 if found is None else 2
 
-    def measured(self, candidate: Anchored) -> tuple[noise.Noise, int]:
-        """The noise, and the batch size that makes it small."""
-        found = noise.measure(candidate, self.unravel, self.data, self.rng)
+    def measured(self, candidate: Anchored, positions: int = noise.DRAWS) -> tuple[noise.Noise, int]:
+        """The noise, on average over so many positions, and the batch size that makes it small."""
+        found = noise.measure(candidate, self.unravel, self.data, self.rng, positions)
         least, quiet = (min(found.largest / 2 / TRUST[order], MOST_BATCH) for order in (1, candidate.order))
         return found, math.ceil(max(LEAST_BATCH, least, min(quiet, QUIET_SHARE * self.rows)))
 

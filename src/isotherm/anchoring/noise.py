@@ -27,9 +27,11 @@ class Noise(NamedTuple):
     bend: float
 
 
-def measure(posterior: Anchored, unravel: Unravel, data: Batch, rng: np.random.Generator) -> Noise:
-    """At positions z ~ N(0, I): draws of the Gaussian that the posterior is near to."""
-    return measure_at(posterior, unravel, data, rng, rng.standard_normal((DRAWS, len(posterior.gradient))))
+def measure(
+    posterior: Anchored, unravel: Unravel, data: Batch, rng: np.random.Generator, positions: int = DRAWS
+) -> Noise:
+    """At so many z ~ N(0, I): draws of the Gaussian that the posterior is near to."""
+    return measure_at(posterior, unravel, data, rng, rng.standard_normal((positions, len(posterior.gradient))))
 
 
 def measure_at(
