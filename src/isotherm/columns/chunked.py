@@ -23,8 +23,8 @@ class Sliceable(Protocol):
 
 
 class ChunkedRows(Stored):
-    """`chunks` says how many rows are read together, whatever is wanted of them, and how they are cut further. `fill` is
-    what a chunk that is not there reads as, where that is no error."""
+    """`chunks` says how many rows are read together, whatever is wanted of them, and how these are cut further. `fill`
+    is what a chunk that is not there reads as, where that is no error."""
 
     def __init__(self, name: str, array: Sliceable, chunks: tuple[int, ...], fill: Any = None) -> None:
         self.name, self.array, self.chunk = name, array, max(1, chunks[0])

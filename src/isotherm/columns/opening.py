@@ -39,9 +39,8 @@ def _stored(leaf: Any) -> Stored | None:
         return _of_memmap(leaf)
     zarr, h5py = sys.modules.get("zarr"), sys.modules.get("h5py")  # who has an array of theirs has imported them
     if zarr is not None and isinstance(leaf, zarr.Array):
-        return ChunkedRows(
-            str(leaf.store_path), leaf, leaf.chunks or (1,), leaf.fill_value if leaf.dtype.kind in "biuf" else None
-        )
+        fill = leaf.fill_value if leaf.dtype.kind in "biuf" else None
+        return ChunkedRows(str(leaf.store_path), leaf, leaf.chunks or (1,), fill)
     if h5py is not None and isinstance(leaf, h5py.Dataset):
         return _of_hdf5(leaf)
     return None
