@@ -190,8 +190,8 @@ def unravel(flat):
 
 def speed(folder: Path) -> dict:
     """Steps a second of four chains, compiled before, on data in memory and on disk with a warm cache, in turns, then
-    with a cold one; and that the draws are the same. What is read ahead counts in the turn in which it is read. The
-    data are small enough to be read into memory when a run starts; here they are not, but for the time that it takes."""
+    with a cold one; and that the draws are the same. What is read ahead counts in the turn in which it is read. Small
+    data are read into memory when a run starts; how long that takes is measured first, and not done after that."""
     import jax
     import jax.numpy as jnp
 
