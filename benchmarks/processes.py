@@ -117,7 +117,7 @@ def steps(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
                 chains.advance(Plan(2**30, 2**29, 1), at, at + rounds)
                 at += rounds
 
-            found[str(size)] = {"seconds": timed(go), "share": share}
+            found[str(size)] = {"seconds": timed(go, max(10, min(200, SIZES[-1] * 5 // size))), "share": share}
     return found
 
 
