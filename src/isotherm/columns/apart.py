@@ -68,7 +68,7 @@ class Apart:
                 self.is_ready = self.line.recv(1) == reader.DONE
                 self.line.setblocking(True)
             self.line.sendall(reader.REQUEST.pack(room, len(runs), len(rows)))
-            for part in (runs.astype(np.int64), rows.astype(np.int32)):
+            for part in (runs.astype(np.int64, copy=False), rows.astype(np.int32, copy=False)):
                 self.line.sendall(part.data)
         except OSError:  # it is not there yet, or no more
             return False
