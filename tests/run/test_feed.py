@@ -19,6 +19,7 @@ from isotherm.run.feed import Feed
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(opening, "KEPT", 0)
+    monkeypatch.setattr(opening, "available", lambda: 0)
     monkeypatch.setattr(forecast, "BLOCK_BYTES", 3 * 20 * 16 * 10)  # ten steps: 3 chains, 20 rows of 16 bytes
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm import arguments, processes
+from isotherm.alias import make_table
 from isotherm.anchored import Anchored, Coordinates, Findings, whitened
 from isotherm.anchoring import noise
 from isotherm.anchoring.mode import HARDLY, MOST_STEPS, NoMode, Summit, Target, climb, moved, turned
@@ -206,7 +207,9 @@ class _Anchoring:
         leverages, squares = self.all.leverages(at, self.rng.standard_normal((len(at.origin), PROBES)))
         total = float(squares.sum(dtype=np.float64))
         del squares
-        self.table = noise.table_of(leverages, at.origin.dtype)
+        probabilities = noise.probabilities_of(leverages)
+        del leverages
+        self.table = make_table(probabilities, at.origin.dtype, overwrite=True)
         return self.rows * total / len(at.origin)
 
     def whitened(self, summit: Summit, K: np.ndarray) -> Summit:

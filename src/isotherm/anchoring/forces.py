@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm import processes
+from isotherm.alias import make_table
 from isotherm.anchored import Anchored, Coordinates
 from isotherm.anchoring import noise
 from isotherm.anchoring.anchor import PROBES, UNKNOWN, rows_for_curvature
@@ -54,7 +55,7 @@ class Forces:
         at = turned(at, _whitening(posterior, unravel, data, rows, at, rng, passes))
         passes.say("leverages")
         leverages, _ = everything.leverages(at, rng.standard_normal((len(at.origin), PROBES)))
-        table = noise.table_of(leverages, dtype)
+        table = make_table(noise.probabilities_of(leverages), dtype, overwrite=True)
         passes.say("gradient")
         gradient = everything.gradient(at)[1]
         coordinates, G = jax.tree.map(lambda array: jnp.asarray(array, dtype), (at, gradient))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -62,7 +62,7 @@ class Feed:
         """What these chains ask for before their first step."""
         asked = self.forecast.of_start(self.run.sampler, self.run.evaluation, ids)
         room = self.room([list(self.forecast.parts(asked))])
-        self.fill(room, [places_of(wish, True, offset) for wish, offset in zip(asked, room.offsets[0], strict=True)])
+        self.fill(room, [piece_of(wish, True, offset) for wish, offset in zip(asked, room.offsets[0], strict=True)])
         return start_block(room.parts(0))
 
     def at(self, step: int, limit: int) -> Ahead:
@@ -97,52 +97,47 @@ class Feed:
         pieces = []
         for ids, offsets in zip(self.groups, room.offsets, strict=True):
             asked = [(wish, steps < last) for wish in forecast.of_steps(sampler, evaluation, ids, steps)]
-            if forecast.renews:
+            if (renewals >= 0).any():
                 more = forecast.of_renewals(sampler, evaluation, ids, renewals)
                 asked += [(wish, renewals >= 0) for wish in more]
-            pieces += [places_of(*each, offset) for each, offset in zip(asked, offsets, strict=True)]
+            pieces += [piece_of(*each, offset) for each, offset in zip(asked, offsets, strict=False)]
         self.fill(room, pieces)
         of_steps = len(forecast.block.of_steps)
         parts = [room.parts(group) for group in range(len(self.groups))]
         blocks = [Block(np.int32(first), renewals, each[:of_steps], each[of_steps:]) for each in parts]
         return Ahead(first, last, blocks)
 
-    def fill(self, room: "Room", pieces: list[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Rows into their places; what is read here, from the beginning of the files to their end."""
-        rows, places = (np.concatenate(each) for each in zip(*pieces, strict=True))
-        left = self.not_apart(room, rows, places)
-        if any(isinstance(column, Column) for column, _ in left):
-            order = np.argsort(rows, kind="stable")
-            rows, places = rows[order], places[order]
-        for column, out in left:
-            if isinstance(column, Column):
-                begun = time.perf_counter()
-                column.pick(rows, places, out)
-                self.seconds += time.perf_counter() - begun
-            else:
-                out[places] = column[rows]
-
-    def not_apart(
-        self, room: "Room", rows: np.ndarray, places: np.ndarray
-    ) -> list[tuple[Column | np.ndarray, np.ndarray]]:
-        """Columns and their places, but for those that a process of its own has filled. It is started as soon as that
-        is worth while, and until it is there all are left."""
+    def fill(self, room: "Room", pieces: list["Piece"]) -> None:
+        """Rows into their places: by a process of its own what it can do, and the rest here, the files from their
+        beginning to their end."""
+        rows, runs = (np.concatenate(each) for each in zip(*pieces, strict=True))
         columns, rooms = (
             jax.tree.leaves(each) for each in ((self.columns, self.weights), (room.columns, room.weights))
         )
-        both = list(zip(columns, rooms, strict=True))
-        if room.shared and self.apart is None and self.seconds >= WORTHWHILE:
+        apart = self.asked_apart(room, columns, rows, runs)
+        for column, out in zip(columns, rooms, strict=True):
+            if not isinstance(column, Column):
+                take(column, rows, runs, out)
+        done = room.shared if apart is not None and apart.done() else ()
+        left = [n for n, column in enumerate(columns) if isinstance(column, Column) and n not in done]
+        if left:
+            begun, places = time.perf_counter(), np.concatenate([np.arange(a, a + length) for a, length in runs])
+            order = np.argsort(rows, kind="stable")
+            for number in left:
+                columns[number].pick(rows[order], places[order], rooms[number])
+            self.seconds += time.perf_counter() - begun
+
+    def asked_apart(self, room: "Room", columns: list[Any], rows: np.ndarray, runs: np.ndarray) -> Apart | None:
+        """The process that has been asked for the rows of columns that it can copy. It is started as soon as that is
+        worth while, and until it is there nobody is asked."""
+        if not room.shared:
+            return None
+        if self.apart is None and self.seconds >= WORTHWHILE:
             shared = [each.shared.values() for each in self.rooms]
             self.apart = Apart([columns[number] for number in room.shared], shared)
             self.numbers = {id(each): number for number, each in enumerate(self.rooms)}
-        if self.apart is None or not room.shared:
-            return both
-        filled = {
-            number
-            for which, number in enumerate(room.shared)
-            if self.apart.pick(self.numbers[id(room)], which, rows, places)
-        }
-        return [each for number, each in enumerate(both) if number not in filled]
+        is_asked = self.apart is not None and self.apart.asked(self.numbers[id(room)], rows, runs)
+        return self.apart if is_asked else None
 
     def close(self) -> None:
         self.forget()
@@ -192,8 +187,26 @@ def on_device(offset: int, shape: jax.ShapeDtypeStruct, room: np.ndarray) -> jax
     return jax.device_put(rows)
 
 
-def places_of(wish: Wish, used: np.ndarray | bool, offset: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that are needed, of the steps that are used, and their places from `offset` on."""
+class Piece(NamedTuple):
+    """Rows that are needed, and the runs of places that they go to, one after the other: the first place and the length
+    of each."""
+
+    rows: np.ndarray
+    runs: np.ndarray
+
+
+def piece_of(wish: Wish, used: np.ndarray | bool, offset: int) -> Piece:
+    """What is needed of the steps that are used, with places from `offset` on."""
     rows, needed = np.asarray(wish.rows), np.asarray(wish.needed)
-    wanted = np.broadcast_to((needed & used)[..., None], rows.shape).ravel()
-    return rows.ravel()[wanted], offset + np.flatnonzero(wanted)
+    size, wanted = rows.shape[-1], (needed & used).ravel()
+    begins, ends = np.flatnonzero(np.diff(wanted.astype(np.int8), prepend=0, append=0)).reshape(-1, 2).T
+    runs = np.stack([offset + begins * size, (ends - begins) * size], axis=1)
+    return Piece(rows.reshape(-1, size)[wanted].ravel(), runs)
+
+
+def take(column: np.ndarray, rows: np.ndarray, runs: np.ndarray, out: np.ndarray) -> None:
+    """Rows of a column in memory into runs of places."""
+    begin = 0
+    for place, length in runs.tolist():
+        column.take(rows[begin : begin + length], axis=0, out=out[place : place + length], mode="clip")
+        begin += length
