@@ -169,7 +169,7 @@ def main() -> None:
                 done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | flags)
                 said = json.loads(done.stdout.splitlines()[-1])
                 line = scores(task, [np.asarray(part) for part in said["found"]], truth)
-                times = f"{said['seconds']:.0f} s | {said['processor']:.0f} s"
+                times = f"{said['seconds']:.1f} s | {said['processor']:.1f} s"
                 print(f"| {TITLES[task]} | {library} | {line} | {times} |", flush=True)
 
 
