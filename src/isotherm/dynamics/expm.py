@@ -19,6 +19,8 @@ from isotherm.posterior import Covariance
 from isotherm.types import Array, Float, Int, Number, Scalar, Vector
 
 Matvec = Callable[[Vector], Vector]
+Rows = Float[Array, "k d"] | tuple[Vector, ...]
+Values = Float[Array, " k"] | tuple[Scalar, ...]
 Bound = tuple[Scalar, Scalar, Scalar]  # Π tβ_j/k!, det(I + tT/m) and the determinant before it
 
 # A space that is chosen by tolerance: the error allowed, as a fraction of what S's own sampling error does, and the
@@ -38,22 +40,36 @@ class Krylov(NamedTuple):
 
     `size` is the number of products so far. The vector for the next product is already in the basis, where there is
     room, and `residual` is the β before it. Where the space has fewer dimensions than room, the rest is zero.
+
+    A space that grows in a loop is made of arrays with room for all of it. One whose every product stands in the
+    program by itself is made of tuples, and needs about half as many operations.
     """
 
-    basis: Float[Array, "k d"]
-    alphas: Float[Array, " k"]
-    betas: Float[Array, " k"]
+    basis: Rows
+    alphas: Values
+    betas: Values
     residual: Scalar
     scale: Scalar
     size: Int[Array, ""] | int
 
     @staticmethod
-    def seed(v: Vector, rank: int) -> tuple[Scalar, "Krylov"]:
-        """‖v‖ and the empty space whose first vector is v/‖v‖."""
+    def seed(v: Vector, room: int = 0) -> tuple[Scalar, "Krylov"]:
+        """‖v‖ and the empty space whose first vector is v/‖v‖; made of tuples unless there is to be room."""
         norm = jnp.sqrt(v @ v)
-        room, zero = jnp.zeros((min(rank, v.size),), v.dtype), jnp.zeros((), v.dtype)
-        basis = put(jnp.zeros((room.size, v.size), v.dtype), 0, v / jnp.where(norm > 0, norm, 1))
-        return norm, Krylov(basis, room, room, zero, zero, 0)
+        first, zero = v / jnp.where(norm > 0, norm, 1), jnp.zeros((), v.dtype)
+        written_out = Krylov((first,), (), (), zero, zero, 0)
+        return norm, written_out.in_arrays(min(room, v.size))._replace(size=0) if room else written_out
+
+    def in_arrays(self, room: int) -> "Krylov":
+        """A space of tuples as one of arrays, with a size that a loop can count."""
+        basis = jnp.stack(self.basis)
+        values = jnp.zeros((room,), basis.dtype)
+        return self._replace(
+            basis=jnp.pad(basis, ((0, room - len(basis)), (0, 0))),
+            alphas=values.at[: len(self.alphas)].set(jnp.stack(self.alphas)) if self.size else values,
+            betas=values.at[: len(self.betas)].set(jnp.stack(self.betas)) if self.size else values,
+            size=jnp.asarray(self.size, jnp.int32),
+        )
 
     def grown(self, matvec: Matvec) -> "Krylov":
         """One step of Lanczos, one product with S.
@@ -61,18 +77,19 @@ class Krylov(NamedTuple):
         After the three-term recurrence the new vector is orthogonal to all earlier ones, but for rounding; one pass of
         Gram–Schmidt removes that too, however short the new vector is.
         """
-        j, basis, eps = self.size, self.basis, jnp.finfo(self.basis.dtype).eps
-        q, last = row(basis, j), row(basis, jnp.maximum(j - 1, 0))
-        w = matvec(q) - self.residual * last
+        j, basis = self.size, self.basis
+        q, w = row(basis, j), matvec(row(basis, j))
+        if not isinstance(j, int) or j > 0:
+            w = w - self.residual * row(basis, j - 1 if isinstance(j, int) else jnp.maximum(j - 1, 0))
         alpha = q @ w
         w = w - alpha * q
-        w = w - (basis @ w) @ basis
+        w = w - combined([u @ w for u in basis] if isinstance(basis, tuple) else basis @ w, basis)
         square = w @ w
         scale = jnp.maximum(self.scale, self.residual**2 + alpha**2 + square)  # ‖Sq‖², the largest so far
-        alive = square > (10 * eps) ** 2 * scale
+        alive = square > (10 * jnp.finfo(w.dtype).eps) ** 2 * scale
         beta = jnp.where(alive, jnp.sqrt(square), 0)
         following = jnp.where(alive, w / jnp.where(alive, beta, 1), 0)
-        full = isinstance(j, int) and j + 1 == basis.shape[0]
+        full = isinstance(j, int) and not isinstance(basis, tuple) and j + 1 == basis.shape[0]
         basis = basis if full else put(basis, j + 1, following)
         return Krylov(basis, put(self.alphas, j, alpha), put(self.betas, j, self.residual), beta, scale, j + 1)
 
@@ -86,22 +103,82 @@ class Krylov(NamedTuple):
         j, beta = self.size, self.residual
         return self._replace(alphas=put(self.alphas, j, 2 * beta), betas=put(self.betas, j, beta), size=j + 1)
 
+    def decayed(self, t: Number) -> tuple[Vector, Scalar]:
+        """exp(−tS) of the first vector, and Saad's estimate of the error, its first term: β_k t |e_kᵀ φ(tT) e_1|."""
+        end, average = decay(t * stacked(self.alphas), t * stacked(self.betas))
+        return combined(end, self.basis), self.residual * t * jnp.abs(average[self.size - 1])
 
-def row(array: Array, index: Any) -> Array:
-    return jax.lax.dynamic_index_in_dim(array, index, 0, keepdims=False)
+
+def stacked(values: Values) -> Float[Array, " k"]:
+    return jnp.stack(values) if isinstance(values, tuple) else values
 
 
-def put(array: Array, index: Any, value: Array) -> Array:
-    return jax.lax.dynamic_update_index_in_dim(array, value, index, 0)
+def combined(coefficients: Any, rows: Rows) -> Vector:
+    """The sum of rows times coefficients."""
+    if not isinstance(rows, tuple):
+        return coefficients @ rows
+    total = coefficients[0] * rows[0]
+    for i in range(1, len(rows)):
+        total = total + coefficients[i] * rows[i]
+    return total
+
+
+def row(rows: Rows, index: Any) -> Vector:
+    return rows[index] if isinstance(rows, tuple) else jax.lax.dynamic_index_in_dim(rows, index, 0, keepdims=False)
+
+
+def put(array: Any, index: Any, value: Array) -> Any:
+    """With `value` at `index`, which in a tuple is its end."""
+    return (*array, value) if isinstance(array, tuple) else jax.lax.dynamic_update_index_in_dim(array, value, index, 0)
 
 
 def krylov(matvec: Matvec, v: Vector, rank: int) -> tuple[Scalar, Krylov]:
     """‖v‖ and the space of `rank` dimensions, by Lanczos with full re-orthogonalisation."""
     norm, space = Krylov.seed(v, rank)
-    last = space.alphas.size - 1
+    last = len(space.alphas) - 1
     space = space._replace(size=jnp.zeros((), jnp.int32))
     space = jax.lax.fori_loop(0, last, lambda _, space: space.grown(matvec), space)
     return norm, space._replace(size=last).grown(matvec)
+
+
+class Growing(NamedTuple):
+    """A space that grows until exp(−tS)v is right in it, and what bounds the error so far."""
+
+    space: Krylov
+    bound: Bound
+
+    @staticmethod
+    def begun(matvec: Matvec, t: Number, v: Vector, most: int) -> tuple[Scalar, "Growing"]:
+        """‖v‖ and the space of two products, which no tolerance does without."""
+        norm, space = Krylov.seed(v)
+        growing = Growing(space, (jnp.ones((), v.dtype), jnp.ones((), v.dtype), jnp.zeros((), v.dtype)))
+        for _ in range(2):
+            growing = growing.grown(matvec, t, most)
+        return norm, growing
+
+    def grown(self, matvec: Matvec, t: Number, most: int) -> "Growing":
+        space = self.space.grown(matvec)
+        return Growing(space, self._tightened(space, t, most))
+
+    def _tightened(self, space: Krylov, t: Number, most: int) -> Bound:
+        """The bound once the space has grown; its determinant by the recurrence of a tridiagonal one."""
+        (product, determinant, before), last, m = self.bound, space.size - 1, most + 1
+        alpha, beta = space.alphas[last], space.betas[last]
+        following = (1 + t * alpha / m) * determinant - (t * beta / m) ** 2 * before
+        return product * t * space.residual / jnp.asarray(space.size, product.dtype), following, determinant
+
+    def is_short(self, t: Number, tolerance: float, most: int) -> Any:
+        space = self.space
+        change = t * jnp.sqrt(space.alphas[0] ** 2 + space.betas[1] ** 2)
+        product, determinant, _ = self._tightened(space.closed(), t, most)
+        return (space.size < most - 1) & (product > tolerance * jnp.minimum(1, change) * determinant)
+
+    def finished(self, matvec: Matvec, t: Number, tolerance: float, most: int) -> Krylov:
+        """Grown until it is enough, and closed."""
+        begin = self._replace(space=self.space.in_arrays(most))
+        return jax.lax.while_loop(
+            lambda growing: growing.is_short(t, tolerance, most), lambda growing: growing.grown(matvec, t, most), begin
+        ).space.closed()
 
 
 def sufficient(matvec: Matvec, t: Number, v: Vector, tolerance: float, most: int) -> tuple[Scalar, Krylov]:
@@ -114,41 +191,27 @@ def sufficient(matvec: Matvec, t: Number, v: Vector, tolerance: float, most: int
     divided difference of φ at T's eigenvalues x_i, which is the mean of e^(−Σλx) over a simplex, over k!; the λ are
     exponential variables divided by their sum, and Jensen's inequality gives at most Π 1/(1 + x_i/m).
     """
-    norm, space = Krylov.seed(v, most)
-    one, zero, m = jnp.ones((), v.dtype), jnp.zeros((), v.dtype), most + 1
-
-    def tightened(bound: Bound, space: Krylov) -> Bound:
-        """The bound once the space has grown; its determinant by the recurrence of a tridiagonal one."""
-        product, determinant, before = bound
-        alpha, beta = space.alphas[space.size - 1], space.betas[space.size - 1]
-        following = (1 + t * alpha / m) * determinant - (t * beta / m) ** 2 * before
-        return product * t * space.residual / jnp.asarray(space.size, v.dtype), following, determinant
-
-    def more(loop: tuple[Krylov, Bound]) -> tuple[Krylov, Bound]:
-        space = loop[0].grown(matvec)
-        return space, tightened(loop[1], space)
-
-    def lacking(loop: tuple[Krylov, Bound]) -> Any:
-        space, bound = loop
-        change = t * jnp.sqrt(space.alphas[0] ** 2 + space.betas[1] ** 2)
-        product, determinant, _ = tightened(bound, space.closed())
-        short = product > tolerance * jnp.minimum(1, change) * determinant
-        return (space.size < 2) | ((space.size < most - 1) & short)
-
-    space = space._replace(size=jnp.zeros((), jnp.int32))
-    return norm, jax.lax.while_loop(lacking, more, (space, (one, one, zero)))[0].closed()
+    norm, growing = Growing.begun(matvec, t, v, most)
+    return norm, growing.finished(matvec, t, tolerance, most)
 
 
 def lanczos(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
     """Our own rather than matfree's, because matfree 0.6.3 returns NaN in float32 where v = 0, where S = 0 and where S
     has rank 1 and ‖tS‖ = 1e8, and takes 1.14 times as long at rank 6, 1.12 times at rank 8 (benchmarks/lanczos.py)."""
-    if rank is None and v.size > MOST:
-        norm, space = sufficient(covariance.matvec, t, v, FRACTION * covariance.sampling_error, MOST)
-    else:
-        norm, space = krylov(covariance.matvec, v, MOST if rank is None else rank)
-    exponential, average = decay(t * space.alphas, t * space.betas)
-    # Saad's estimate: the first term of the error, β_k t |e_kᵀ φ(tT) e_1|.
-    return norm * (exponential @ space.basis), space.residual * t * jnp.abs(average[space.size - 1])
+    matvec = covariance.matvec
+    if rank is not None or v.size <= MOST:
+        norm, space = krylov(matvec, v, MOST if rank is None else rank)
+        u, error = space.decayed(t)
+        return norm * u, error
+    tolerance = FRACTION * covariance.sampling_error
+    norm, growing = Growing.begun(matvec, t, v, MOST)
+    # At small step sizes two products are enough, and then nothing of a larger space is computed.
+    u, error = jax.lax.cond(
+        growing.is_short(t, tolerance, MOST),
+        lambda: growing.finished(matvec, t, tolerance, MOST).decayed(t),
+        lambda: growing.space.closed().decayed(t),
+    )
+    return norm * u, error
 
 
 def _check_bits(expm: str, v: Vector) -> None:
@@ -172,8 +235,8 @@ def taylor(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tu
     # For symmetric matrices every α_p of Al-Mohy & Higham is the 2-norm. In practice the extreme Ritz values, moved
     # out by the residual, bound the spectrum (Zhou & Li 2011).
     space = krylov(covariance.matvec, v, RITZ)[1]
-    beside = space.betas[1:]
-    ritz = jnp.linalg.eigvalsh(jnp.diag(space.alphas) + jnp.diag(beside, 1) + jnp.diag(beside, -1))
+    beside = stacked(space.betas)[1:]
+    ritz = jnp.linalg.eigvalsh(jnp.diag(stacked(space.alphas)) + jnp.diag(beside, 1) + jnp.diag(beside, -1))
     top, bottom = ritz[-1] + space.residual, jnp.maximum(ritz[0] - space.residual, 0)
     norm = jnp.abs(t) * jnp.maximum(top - shift, shift - bottom)
     degrees, thetas = (jnp.asarray(column, v.dtype) for column in THETA[jnp.finfo(v.dtype).bits])
