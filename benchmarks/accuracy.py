@@ -152,16 +152,19 @@ def drbm(args):
     return in_equal_time(letter_drbm(args), kept, tuned, 1000, 200, args)
 
 
-def network(args):
+def mnist_network(args):
     """784–256–10, 203,530 parameters, all of MNIST."""
     split = mnist.load(data_dir=args.data)
     train = {"x": (split.train["x"] / 255).astype(np.float32), "y": split.train["y"]}
     test = {"x": (split.test["x"] / 255).astype(np.float32), "y": split.test["y"]}
     model = MLP(784, 256, 10, prior_variance=0.1)
-    materials = Materials(model, train, model.init(jax.random.key(0), scale=0.05), test)
+    return Materials(model, train, model.init(jax.random.key(0), scale=0.05), test)
+
+
+def network(args):
     kept = [("eccadl", "auto", "auto"), ("eccadl", 2e-4, 1.0)]
     tuned = dict.fromkeys(("sgnht", "sghmc"), ((2e-4, 1e-4), (10.0,)))
-    return in_equal_time(materials, kept, tuned, 256, 50, args)
+    return in_equal_time(mnist_network(args), kept, tuned, 256, 50, args)
 
 
 def in_equal_time(materials, kept, tuned, n, draws, args):
