@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.stages import Compiled
 
 from isotherm.batches import aligned
 from isotherm.columns import Apart, Column, Shared, can_be_apart, host
@@ -47,7 +48,12 @@ class Feed:
         if self.forecast.renews:
             _ = self.forecast.due  # compiled now: later another thread asks for it
         shared = can_be_apart(jax.tree.leaves(self.columns))
-        self.rooms = [self.room([[*block.of_steps, *block.of_renewals]] * len(groups), shared) for _ in range(2)]
+        steps = [self.room([[*block.of_steps]] * len(groups), shared) for _ in range(2)]
+        # Where a renewal is as large as a block, there is room for one: it is rare that another comes so soon.
+        few = {0: 0, 1: 1}.get(self.forecast.renewals, 2)
+        renewals = [self.room([[*block.of_renewals]] * len(groups), shared) for _ in range(few)]
+        self.rooms = [Rooms(one, renewals[-number] if renewals else None) for number, one in enumerate(steps)]
+        self.all_rooms = [*steps, *renewals]
         self.apart: Apart | None = None
         self.numbers: dict[int, int] = {}  # those of the rooms, for it
         self.seconds = 0.0  # of reading without it
@@ -75,9 +81,30 @@ class Feed:
             (_, job), self.next = self.next, None
             self.current = job.result()
             self.rooms.reverse()  # the device is done with what is in the other
-            if (after := self.current.last) < limit:
+            if (after := self.current.last) < limit and not self.must_wait(after, limit):
                 self.next = after, self.pool.submit(self.read, self.rooms[0], after, limit)
         return self.current
+
+    def must_wait(self, first: int, limit: int) -> bool:
+        """Whether what is read next goes where the device still reads."""
+        one, other = self.rooms
+        return one.renewals is other.renewals and self.current_renews and bool((self.due(first, limit)[1] >= 0).any())
+
+    @property
+    def current_renews(self) -> bool:
+        return self.current is not None and bool((self.current.blocks[0].renewals >= 0).any())
+
+    def due(self, first: int, limit: int) -> tuple[int, np.ndarray]:
+        """Up to where a block for the steps from `first` on goes, and before which of them there are renewals."""
+        forecast = self.forecast
+        steps = np.arange(first, first + forecast.steps, dtype=np.int32)
+        last, renewals = min(limit, first + forecast.steps), np.full(forecast.renewals, -1, np.int32)
+        if forecast.renews:
+            due = steps[np.asarray(forecast.due(self.run.sampler, steps)) & (steps < last)]
+            if len(due) > forecast.renewals:
+                last, due = int(due[forecast.renewals]), due[: forecast.renewals]
+            renewals[: len(due)] = due
+        return last, renewals
 
     def forget(self) -> None:
         """What is being read is not wanted."""
@@ -85,27 +112,30 @@ class Feed:
             self.next[1].exception()  # wait for it
             self.next = None
 
-    def read(self, room: "Room", first: int, limit: int) -> Ahead:
-        forecast, sampler, evaluation = self.forecast, self.run.sampler, self.run.evaluation
+    def read(self, rooms: "Rooms", first: int, limit: int) -> Ahead:
+        forecast, (last, renewals) = self.forecast, self.due(first, limit)
         steps = np.arange(first, first + forecast.steps, dtype=np.int32)
-        last, renewals = min(limit, first + forecast.steps), np.full(forecast.renewals, -1, np.int32)
-        if forecast.renews:
-            due = steps[np.asarray(forecast.due(sampler, steps)) & (steps < last)]
-            if len(due) > forecast.renewals:
-                last, due = int(due[forecast.renewals]), due[: forecast.renewals]
-            renewals[: len(due)] = due
-        pieces = []
-        for ids, offsets in zip(self.groups, room.offsets, strict=True):
-            asked = [(wish, steps < last) for wish in forecast.of_steps(sampler, evaluation, ids, steps)]
-            if (renewals >= 0).any():
-                more = forecast.of_renewals(sampler, evaluation, ids, renewals)
-                asked += [(wish, renewals >= 0) for wish in more]
-            pieces += [piece_of(*each, offset) for each, offset in zip(asked, offsets, strict=False)]
-        self.fill(room, pieces)
-        of_steps = len(forecast.block.of_steps)
-        parts = [room.parts(group) for group in range(len(self.groups))]
-        blocks = [Block(np.int32(first), renewals, each[:of_steps], each[of_steps:]) for each in parts]
+        self.fill(rooms.steps, self.pieces(rooms.steps, forecast.of_steps, steps, steps < last))
+        if rooms.renewals is not None and (renewals >= 0).any():
+            self.fill(rooms.renewals, self.pieces(rooms.renewals, forecast.of_renewals, renewals, renewals >= 0))
+        blocks = [
+            Block(
+                np.int32(first),
+                renewals,
+                rooms.steps.parts(group),
+                () if rooms.renewals is None else rooms.renewals.parts(group),
+            )
+            for group in range(len(self.groups))
+        ]
         return Ahead(first, last, blocks)
+
+    def pieces(self, room: "Room", forecast: Compiled, steps: np.ndarray, used: np.ndarray) -> list["Piece"]:
+        """What the chains ask for in those of the steps, or in the renewals before them, that are used."""
+        return [
+            piece_of(wish, used, offset)
+            for ids, offsets in zip(self.groups, room.offsets, strict=True)
+            for wish, offset in zip(forecast(self.run.sampler, self.run.evaluation, ids, steps), offsets, strict=True)
+        ]
 
     def fill(self, room: "Room", pieces: list["Piece"]) -> None:
         """Rows into their places: by a process of its own what it can do, and the rest here, the files from their
@@ -133,9 +163,9 @@ class Feed:
         if not room.shared:
             return None
         if self.apart is None and self.seconds >= WORTHWHILE:
-            shared = [each.shared.values() for each in self.rooms]
+            shared = [each.shared.values() for each in self.all_rooms]
             self.apart = Apart([columns[number] for number in room.shared], shared)
-            self.numbers = {id(each): number for number, each in enumerate(self.rooms)}
+            self.numbers = {id(each): number for number, each in enumerate(self.all_rooms)}
         is_asked = self.apart is not None and self.apart.asked(self.numbers[id(room)], rows, runs)
         return self.apart if is_asked else None
 
@@ -144,7 +174,14 @@ class Feed:
         self.pool.shutdown()
         if self.apart is not None:
             self.apart.close()
-        self.current, self.rooms = None, []  # now, not when Python finds out that nobody has them
+        self.current, self.rooms, self.all_rooms = None, [], []  # now, not when Python finds out that nobody has them
+
+
+class Rooms(NamedTuple):
+    """For a block: for its steps, and for its renewals, if there are any."""
+
+    steps: "Room"
+    renewals: "Room | None"
 
 
 class Room:
@@ -168,23 +205,27 @@ class Room:
         ]
         self.columns = jax.tree.unflatten(structure, arrays)
         self.weights = None if weights is None else aligned((total,), weights)
+        self.views: dict[tuple[int, int], jax.Array] = {}
 
     def parts(self, group: int) -> Parts:
         """The parts of a group, on the device."""
         room, parts = Part(self.columns, self.weights), zip(self.groups[group], self.offsets[group], strict=True)
-        return tuple(jax.tree.map(partial(on_device, offset), part, room) for part, offset in parts)
+        return tuple(jax.tree.map(partial(self.on_device, offset), part, room) for part, offset in parts)
+
+    def on_device(self, offset: int, shape: jax.ShapeDtypeStruct, room: np.ndarray) -> jax.Array:
+        """On a CPU without a copy, once for all blocks: the room is not written to before the device is done."""
+        rows = room[offset : offset + number_of_rows(shape)].reshape(shape.shape)
+        if jax.default_backend() != "cpu" or rows.dtype.kind not in "fiu" or not rows.size:
+            return jax.device_put(rows)
+        here = id(room), offset
+        if here not in self.views:
+            self.views[here] = jax.dlpack.from_dlpack(rows)
+        return self.views[here]
 
 
 def number_of_rows(shape: jax.ShapeDtypeStruct) -> int:
     """Of an array by (chain, step, row, …)."""
     return math.prod(shape.shape[:3])
-
-
-def on_device(offset: int, shape: jax.ShapeDtypeStruct, room: np.ndarray) -> jax.Array:
-    rows = room[offset : offset + number_of_rows(shape)].reshape(shape.shape)
-    if jax.default_backend() == "cpu" and rows.dtype.kind in "fiu" and rows.size:
-        return jax.dlpack.from_dlpack(rows)  # without a copy: the room is not written to before the device is done
-    return jax.device_put(rows)
 
 
 class Piece(NamedTuple):
