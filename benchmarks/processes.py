@@ -9,11 +9,12 @@ process. First, on one core alone: the time W(m) of a step with batches of m row
 takes a process to draw the number of a row and to see whether the row is its own. Of these it makes a model of the step
 time of P processes that share C cores (as many as there are; on hosts of their own each has one),
 
-    t(P) = max(1, P/C) (W(m) + n c + 2(P − 1) (latency + bytes / P / bandwidth)),    t(1) = W(n) / min(C, chains),
+    t(P) = max(1, P/C) (f W(m) + n c + 2(P − 1) q (latency + bytes / P / bandwidth)),    t(1) = W(n) / min(C, chains),
 
-where m is the number of rows for which a process has room, and latency and bandwidth come from the sums of two; it
-prints the model beside what was measured, and for up to 1,000 hosts. gloo sums around a ring: each number makes
-2(P − 1) hops. What is measured is kept in FILE, and not measured again if it is there.
+where m is the number of rows for which a process has room, and latency and bandwidth come from the sums of two. f and q
+say how much longer rows and sums take within the program of several processes; they come from the smallest and the
+largest batch of two. It prints the model beside what was measured, and for up to 1,000 hosts. gloo sums around a ring:
+each number makes 2(P − 1) hops. What is measured is kept in FILE, and not measured again if it is there.
 """
 
 import argparse
@@ -196,13 +197,21 @@ def print_model(found: dict[int, Any]) -> None:
     print(f"c = {c * 1e9:.1f} ns a row of {CHAINS} chains; W in µs on one core: ", end="")
     print(", ".join(f"{seconds * 1e6:,.0f} for {size:,}" for size, seconds in W.items()))
 
+    def terms(size: int, count: int) -> np.ndarray:
+        """What rows, sums and row numbers take."""
+        rows = Shards((), jnp.zeros((1, 2), jnp.int32), 1 / count).room(size)
+        waiting = 2 * (count - 1) * (latency + 4 * CHAINS * D / count / bandwidth)
+        return np.array([np.interp(rows, GRID, list(W.values())), waiting, size * c])
+
+    ends = np.stack([terms(size, 2) for size in (SIZES[0], SIZES[-1])])
+    of_two = [found[2]["steps"][str(size)]["seconds"] for size in (SIZES[0], SIZES[-1])]
+    f, q = np.linalg.solve(ends[:, :2], np.array(of_two) / max(1, 2 / cores) - ends[:, 2])
+    print(f"f = {f:.1f}, q = {q:.1f}")
+
     def model(size: int, count: int, shared: bool) -> float:
         if count == 1:
             return W[size] / min(cores, CHAINS)
-        rows = Shards((), jnp.zeros((1, 2), jnp.int32), 1 / count).room(size)
-        waiting = 2 * (count - 1) * (latency + 4 * CHAINS * D / count / bandwidth)
-        each = float(np.interp(rows, GRID, list(W.values()))) + size * c + waiting
-        return each * (max(1, count / cores) if shared else 1)
+        return float(terms(size, count) @ [f, q, 1]) * (max(1, count / cores) if shared else 1)
 
     for words, counts, shared in (("processes that share these cores", sorted(found), True), ("hosts", HOSTS, False)):
         print(f"a step of {words}, in microseconds:\n  n       " + "".join(f"{count:>26,}" for count in counts))
