@@ -1,4 +1,4 @@
-"""What a look at the cache lines of a batch's rows, before they are gathered, saves: rows of d float32 out of N.
+"""What a prefetch of a batch's rows, before they are gathered, saves: rows of d float32 out of N.
 
 .venv/bin/python benchmarks/gather.py
 """
@@ -14,7 +14,10 @@ from isotherm import batches, threefry
 from isotherm.run.loop import ONE_THREAD
 from timing import ratio, turns
 
-SIZES = ((10**5, 20), (10**6, 20), (10**7, 20), (3 * 10**6, 8), (3 * 10**6, 16), (3 * 10**6, 48), (10**6, 100))
+SIZES = (
+    *((10**5, 20), (10**6, 20), (10**7, 20)),
+    *((6 * 10**6, 4), (3 * 10**6, 8), (3 * 10**6, 16), (3 * 10**6, 48), (10**6, 100), (10**6, 200), (10**6, 400)),
+)
 STEPS, ROWS, REPEATS = 2000, 500, 9
 
 
@@ -34,7 +37,7 @@ def steps(x: Any, look: Callable[[Any, Any], Any]) -> Callable[[], Any]:
 
 
 def main() -> None:
-    print("| N | d | MB | without a look / with one | done by default |\n|---|---|---|---|---|")
+    print("| N | d | MB | without prefetch / with it | done by default |\n|---|---|---|---|---|")
     for N, d in SIZES:
         x = jnp.asarray(np.random.default_rng(0).standard_normal((N, d), np.float32))
         ways = {"with": batches.prefetched, "without": lambda rows, _: rows}

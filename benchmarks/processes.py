@@ -1,21 +1,25 @@
 """What several processes cost and gain: sums between them, steps whose rows they share, and the same draws as one.
 
-    python benchmarks/processes.py [--processes 1,2,4] [--data DIR] [--only sums,steps,draws]
+    python benchmarks/processes.py [--processes 1,2,4] [--data DIR] [--only work,sums,steps,draws] [--results FILE]
 
 For each number of processes on this machine (gloo, loopback): the time of a sum of so many numbers over all processes
 inside a compiled loop; the time of a step of isotherm.sgnht (one sum a step, of 4 chains) on logistic regression with
 100 parameters and batches of 500 to 50,000 rows; and draws of MNIST 7/9 and flights (with --data) beside those of one
-process. From the first it takes the two constants of a model of the step time,
+process. First, on one core alone: the time W(m) of a step with batches of m rows, for many m, and the time c that it
+takes a process to draw the number of a row and to see whether the row is its own. Of these it makes a model of the step
+time of P processes that share C cores (as many as there are; on hosts of their own each has one),
 
-    t(P) = a + n b r(P) + latency 2(P − 1) + bytes 2(P − 1)/P / bandwidth,
+    t(P) = max(1, P/C) (W(m) + n c + 2(P − 1) (latency + bytes / P / bandwidth)),    t(1) = W(n) / min(C, chains),
 
-where a and b come from one process and r(P) is the share of a batch for which a process has room; it prints the model
-beside what was measured, and for up to 1,000 hosts. gloo sums around a ring: each number makes 2(P − 1) hops.
+where m is the number of rows for which a process has room, and latency and bandwidth come from the sums of two; it
+prints the model beside what was measured, and for up to 1,000 hosts. gloo sums around a ring: each number makes
+2(P − 1) hops. What is measured is kept in FILE, and not measured again if it is there.
 """
 
 import argparse
 import importlib.util
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -30,7 +34,8 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 import isotherm
-from isotherm import processes
+from isotherm import processes, threefry
+from isotherm.batches import Batches
 from isotherm.run.plan import Plan
 from isotherm.run.problem import make_run
 from isotherm.run.spread import make_chains
@@ -38,9 +43,10 @@ from isotherm.shards import Shards
 
 LENGTHS = (1, 400, 10_000, 1_000_000)  # numbers summed
 SIZES = (500, 5_000, 50_000)  # batches
+GRID = (10, 30, 60, 125, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000)  # for which W is measured
 D, N, CHAINS = 100, 400_000, 4
 HOSTS = (1, 2, 4, 10, 100, 1000)
-SECONDS = 3.0  # of a measurement, about
+SECONDS = 2.0  # of a measurement, about
 
 
 def timed(work: Any, rounds: int = 10) -> float:
@@ -70,7 +76,27 @@ def sums() -> dict[str, float]:
     return found
 
 
-def steps() -> dict[str, Any]:
+def work() -> dict[str, Any]:
+    """On one core: steps with batches of so many rows, and choosing among the numbers of 50,000 rows those of two."""
+    n, share = SIZES[-1], Shards((), jnp.zeros((1, 2), jnp.int32), 0.5)
+    batches, room = Batches(N, n), share.room(n)
+
+    def chosen(key: jax.Array) -> jax.Array:
+        rows = batches.rows(key)
+        (places,) = jnp.nonzero(rows < N // 2, size=room, fill_value=0)
+        return rows[places].sum()
+
+    def loop(rounds: jax.Array) -> jax.Array:
+        keys = jax.vmap(lambda chain: jax.random.fold_in(threefry.key(0), chain))(jnp.arange(CHAINS))
+        each = jax.vmap(lambda key, i: chosen(jax.random.fold_in(key, i)), (0, None))
+        return jax.lax.fori_loop(0, rounds, lambda i, total: total + each(keys, i).sum(), 0)
+
+    run = jax.jit(loop)
+    choosing = timed(lambda rounds: jax.block_until_ready(run(rounds)))
+    return {"steps": steps(GRID), "choosing": choosing / n}
+
+
+def steps(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((N, D), np.float32) / 10
     y = rng.integers(0, 2, N).astype(np.float32)
@@ -80,7 +106,7 @@ def steps() -> dict[str, Any]:
         lambda theta: -0.5 * jnp.sum(theta**2),
     )
     settings: Any = {"replace": True, "chains": CHAINS, "seed": 0, "name": None}
-    for size in SIZES:
+    for size in sizes:
         run = make_run(posterior, isotherm.sgnht(1e-3), data, jnp.zeros(D), batch_size=size, **settings)
         share = run.shards.room(size) / size if isinstance(run.shards, Shards) and processes.several() else 1.0
         with closing(make_chains(run)) as chains:
@@ -91,7 +117,7 @@ def steps() -> dict[str, Any]:
                 chains.advance(Plan(2**30, 2**29, 1), at, at + rounds)
                 at += rounds
 
-            found[str(size)] = {"seconds": timed(go), "share": share}
+            found[str(size)] = {"seconds": timed(go, max(10, min(200, SIZES[-1] * 5 // size))), "share": share}
     return found
 
 
@@ -130,6 +156,8 @@ def worker(process: int, count: int, port: int, only: str, data_dir: str) -> Non
     if count > 1:
         processes.join(f"127.0.0.1:{port}", count, process)
     found: dict[str, Any] = {}
+    if only == "work":
+        found["work"] = work()
     if "sums" in only:
         found["sums"] = sums()
     if "steps" in only:
@@ -149,6 +177,8 @@ def measured(count: int, only: str, data_dir: str) -> dict[str, Any]:
         subprocess.Popen([*command, f"{process},{count},{port}"], stdout=subprocess.PIPE, text=True)
         for process in range(count)
     ]
+    if only == "work":  # before it has begun with JAX
+        os.sched_setaffinity(running[0].pid, {min(os.sched_getaffinity(0))})
     said = [each.communicate()[0] for each in running]
     if any(each.returncode for each in running):
         raise SystemExit(f"a process of {count} failed")
@@ -156,43 +186,54 @@ def measured(count: int, only: str, data_dir: str) -> dict[str, Any]:
 
 
 def print_model(found: dict[int, Any]) -> None:
-    """The constants from two processes, and the model beside what was measured."""
-    two, lengths = found[2]["sums"], sorted(LENGTHS)
+    """The constants, and the model beside what was measured."""
+    two, lengths, cores = found[2]["sums"], sorted(LENGTHS), len(os.sched_getaffinity(0))
     latency = two[str(lengths[1])] / 2
     bandwidth = 4 * lengths[-1] / (two[str(lengths[-1])] - two[str(lengths[1])])
-    one = {size: found[1]["steps"][str(size)]["seconds"] for size in SIZES}
-    b = (one[SIZES[-1]] - one[SIZES[0]]) / (SIZES[-1] - SIZES[0])
-    a = max(one[SIZES[0]] - SIZES[0] * b, 0)
-    print(f"latency {latency * 1e6:.0f} µs a hop, bandwidth {bandwidth / 1e9:.2f} GB/s", end="; ")
-    print(f"a = {a * 1e6:.0f} µs, b = {b * 1e9:.0f} ns a row of {CHAINS} chains")
-    bytes_ = 4 * CHAINS * D
+    seen, c = found[1]["work"]["steps"], found[1]["work"]["choosing"]
+    W = {size: seen[str(size)]["seconds"] for size in GRID}
+    print(f"{cores} cores; latency {latency * 1e6:.0f} µs a hop, bandwidth {bandwidth / 1e9:.2f} GB/s, ", end="")
+    print(f"c = {c * 1e9:.1f} ns a row of {CHAINS} chains; W in µs on one core: ", end="")
+    print(", ".join(f"{seconds * 1e6:,.0f} for {size:,}" for size, seconds in W.items()))
 
-    def model(size: int, hosts: int) -> float:
-        room = Shards((), jnp.zeros((1, 2), jnp.int32), 1 / hosts).room(size) / size
-        return a + size * b * room + 2 * (hosts - 1) * (latency + bytes_ / hosts / bandwidth)
+    def model(size: int, count: int, shared: bool) -> float:
+        if count == 1:
+            return W[size] / min(cores, CHAINS)
+        rows = Shards((), jnp.zeros((1, 2), jnp.int32), 1 / count).room(size)
+        waiting = 2 * (count - 1) * (latency + 4 * CHAINS * D / count / bandwidth)
+        each = float(np.interp(rows, GRID, list(W.values()))) + size * c + waiting
+        return each * (max(1, count / cores) if shared else 1)
 
-    print("a step, in microseconds:\n  n       " + "".join(f"{hosts:>24}" for hosts in HOSTS))
-    for size in SIZES:
-        cells = []
-        for hosts in HOSTS:
-            seen = f" (measured {found[hosts]['steps'][str(size)]['seconds'] * 1e6:,.0f})" if hosts in found else ""
-            cells.append(f"{model(size, hosts) * 1e6:,.0f}{seen}")
-        print(f"  {size:<8}" + "".join(f"{cell:>24}" for cell in cells))
+    for words, counts, shared in (("processes that share these cores", sorted(found), True), ("hosts", HOSTS, False)):
+        print(f"a step of {words}, in microseconds:\n  n       " + "".join(f"{count:>26,}" for count in counts))
+        for size in SIZES:
+            cells = []
+            for count in counts:
+                was = f" (measured {found[count]['steps'][str(size)]['seconds'] * 1e6:,.0f})" if shared else ""
+                cells.append(f"{model(size, count, shared) * 1e6:,.0f}{was}")
+            print(f"  {size:<8}" + "".join(f"{cell:>26}" for cell in cells))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", default="1,2,4")
     parser.add_argument("--data", default="")
-    parser.add_argument("--only", default="sums,steps,draws")
+    parser.add_argument("--only", default="work,sums,steps,draws")
+    parser.add_argument("--results", type=Path, help="JSON")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
         process, count, port = map(int, arguments.worker.split(","))
         return worker(process, count, port, arguments.only, arguments.data)
-    found = {
-        int(count): measured(int(count), arguments.only, arguments.data) for count in arguments.processes.split(",")
-    }
+    kept = arguments.results
+    if kept is not None and kept.exists():
+        found = {int(count): each for count, each in json.loads(kept.read_text()).items()}
+    else:
+        found = {int(n): measured(int(n), arguments.only, arguments.data) for n in arguments.processes.split(",")}
+        if "work" in arguments.only:
+            found[1] |= measured(1, "work", "")
+    if kept is not None:
+        kept.write_text(json.dumps(found))
     for count, each in found.items():
         for length, seconds in each.get("sums", {}).items():
             print(f"{count} processes: a sum of {int(length):>9,} numbers {seconds * 1e6:>9,.1f} µs")
@@ -201,7 +242,7 @@ def main() -> None:
             difference = float(np.max(abs(np.array(values) - reference)))
             print(f"{count} processes: {name}, {len(values):,} numbers, largest difference {difference:.1e}", end=" ")
             print(f"(standard deviation {reference.std():.2g})")
-    if all("sums" in found.get(count, {}) and "steps" in found[count] for count in (1, 2)):
+    if "work" in found[1] and all("sums" in found.get(n, {}) and "steps" in found[n] for n in (1, 2)):
         print_model(found)
     return None
 

@@ -1,5 +1,7 @@
 """An alias table draws rows with the probabilities that were asked for, and weighs them so that sums are unbiased."""
 
+import tracemalloc
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -105,6 +107,22 @@ def test_drawn_frequencies(p):
 def test_refused(p, said):
     with pytest.raises(ValueError, match=f"^probabilities must be {said}"):
         make_table(p)
+
+
+def test_the_memory_of_probabilities_is_used_if_it_may_be():
+    """What is needed beside the table itself decides with how much memory very many rows can be anchored."""
+    p, rows = RNG.random(1_000_000) + 0.1, 1_000_000
+    table, kept = make_table(p), p.copy()
+    assert np.array_equal(p, kept)
+    tracemalloc.start()
+    try:
+        other = make_table(p, overwrite=True)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 30 * rows  # bytes, of which the table has 12
+    for one, same in zip(table, other, strict=True):
+        np.testing.assert_array_equal(one, same)
 
 
 def test_no_row_at_all_is_refused():

@@ -26,6 +26,7 @@ SETTINGS = {"batch_size": 50, "steps": 200, "thin": 5, "chains": 2, "seed": 3, "
 def small_blocks(monkeypatch):
     """Of about thirty steps, and nothing is read into memory for being small."""
     monkeypatch.setattr(opening, "KEPT", 0)
+    monkeypatch.setattr(opening, "available", lambda: 0)
     monkeypatch.setattr(forecast, "BLOCK_BYTES", 2**16)
 
 

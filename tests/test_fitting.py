@@ -11,6 +11,8 @@ import pytest
 
 import isotherm
 from isotherm.anchoring.anchor import CannotAnchor
+from isotherm.datasets import letter
+from isotherm.models import DRBM
 
 RNG = np.random.default_rng(0)
 
@@ -190,6 +192,53 @@ def test_more_parameters_than_matrices_are_made_for(monkeypatch):
     assert 0 < tree.attrs["burn_in"] < tree.attrs["steps"] == tree.attrs["steps_done"]
     assert tree.posterior.sizes["draw"] >= 8
     assert tree.posterior.sizes["draw"] == (tree.attrs["steps"] - tree.attrs["burn_in"]) // tree.attrs["thin"]
+
+
+def too_large(posterior, data, init, parameters):
+    """`fit` for two seconds says why it is not anchored, samples plainly and is over in about that time."""
+    tree, told = fitted(posterior, data, init, seconds=2, chains=2)
+    words = str(told[0].message)
+    assert (
+        f"the model has {parameters:,} parameters, and anchoring needs d×d matrices, for up to 1,024; so fit" in words
+    )
+    assert tree.attrs["fit_reason"] == words
+    assert tree.attrs["fit_method"] == "plain eccadl"
+    assert any("do not rely on this run yet: it stopped with" in str(warning.message) for warning in told)
+    assert tree.attrs["sampling_time"] < 10
+    assert tree.posterior.sizes["draw"] > 0
+    assert all(np.isfinite(values).all() for values in tree.posterior.data_vars.values())
+
+
+def letter_or_rows_like_it(folder):
+    if (folder / "letter").is_dir():
+        return letter.load(folder).train
+    return {
+        "x": RNG.uniform(-1, 1, (10_500, 16)).astype(np.float32),
+        "y": RNG.integers(0, 26, 10_500).astype(np.int32),
+    }
+
+
+@pytest.mark.long
+def test_the_drbm_of_letter(data_folder):
+    model = DRBM(features=16, hidden=100, classes=26)
+    posterior = isotherm.Posterior(model.log_likelihood, model.log_prior)
+    too_large(posterior, letter_or_rows_like_it(data_folder), model.init(jax.random.key(0)), 4_326)
+
+
+@pytest.mark.long
+def test_a_network():
+    sizes = {"W": (784, 256), "b": (256,), "V": (256, 10), "c": (10,)}
+    init = {name: (RNG.standard_normal(shape) / shape[0] ** 0.5).astype(np.float32) for name, shape in sizes.items()}
+
+    def log_likelihood(params, row):
+        hidden = jnp.tanh(row["x"] @ params["W"] + params["b"])
+        return jax.nn.log_softmax(hidden @ params["V"] + params["c"])[row["y"]]
+
+    def log_prior(params):
+        return -0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params))
+
+    data = {"x": RNG.random((400, 784)).astype(np.float32), "y": RNG.integers(0, 10, 400).astype(np.int32)}
+    too_large(isotherm.Posterior(log_likelihood, log_prior), data, init, 203_530)
 
 
 @pytest.mark.long

@@ -30,14 +30,15 @@ class AliasTable(NamedTuple):
         return jnp.where(chance < self.thresholds[rows], rows, self.aliases[rows])
 
 
-def make_table(probabilities: ArrayLike, dtype: Any = np.float32) -> AliasTable:
-    """The table of N positive numbers; they need not add up to 1.
+def make_table(probabilities: ArrayLike, dtype: Any = np.float32, overwrite: bool = False) -> AliasTable:
+    """The table of N positive numbers; they need not add up to 1. `overwrite`: the memory of an array of float64 may be
+    used for it.
 
     A row with more than its share 1/N fills up those with less, in order: small row k takes what it lacks from the
     first large row whose excess is not used up by then, and a large row that has given too much takes from the next
     large one. What was lacking and what was in excess up to each row are cumulative sums, so both are a search in them.
     """
-    share = np.array(probabilities, np.float64)
+    share = np.array(probabilities, np.float64, copy=None if overwrite else True)
     if share.ndim != 1 or not share.size:
         raise ValueError(f"probabilities must be one number a row, got shape {share.shape}")
     good = np.isfinite(share) & (share > 0)

@@ -145,5 +145,7 @@ def prefetched(rows: Int[Array, " n"], column: Array) -> Int[Array, " n"]:
     itself copies number by number and waits for each row in turn."""
     flat = column.reshape(column.shape[0], -1)
     touched = flat[rows[:, None], jnp.arange(0, flat.shape[1], LINE // column.dtype.itemsize)[None, :]]
-    # Nothing is ever added, but XLA does not know, so it cannot drop the loads.
+    # Nothing is ever added, but XLA does not know, so it cannot drop the loads. They are written down before they are
+    # looked at: inside the sum, each load would wait for the one before it.
+    touched, rows = jax.lax.optimization_barrier((touched, rows))
     return rows + ((touched > 0).sum() > touched.size).astype(rows.dtype)

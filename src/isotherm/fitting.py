@@ -9,7 +9,7 @@ import numpy as np
 
 from isotherm import arguments, processes
 from isotherm.anchored import Anchored
-from isotherm.anchoring.anchor import CannotAnchor, anchor
+from isotherm.anchoring.anchor import LARGE_SHARE, CannotAnchor, anchor
 from isotherm.batches import placed
 from isotherm.posterior import Posterior, opened
 from isotherm.run import checks
@@ -25,7 +25,6 @@ FIRST_DRAWS = 400  # of each chain, at least, after which one looks for the firs
 STEPS_A_DRAW = 2.5  # on an anchored posterior, about
 MOST_ANCHORED = 200_000  # steps
 PILOT = 300  # steps that show whether the noise is what it was measured to be
-LARGE_SHARE = 0.25  # of the rows in a batch: then anchoring saves nothing
 MOST_BENT = 0.6  # of the force that is not a Gaussian's, at typical draws
 TOO_HOT = 2.0  # by how much ξ may be above A, beside 5 of its standard deviations
 SMALL = 5_000  # rows, of which all can be used at every step

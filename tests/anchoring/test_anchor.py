@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.anchoring.anchor import CannotAnchor
+from isotherm.anchoring.anchor import CannotAnchor, _Anchoring
+from isotherm.anchoring.noise import Noise
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((3000, 3)).astype(np.float32)
@@ -83,6 +84,33 @@ def test_the_same_seed_gives_the_same_anchor_and_another_seed_another(found):
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(again), strict=True):
         np.testing.assert_array_equal(a, b)
     assert (np.asarray(found.rows.weights) != np.asarray(other.rows.weights)).any()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "order"),
+    [((700, 400), 1), ((900, 400), 2), ((800, 700), 2), ((900, 800, 850), 1), ((900, 800, 600), 2), ((9000, 9000), 1)],
+    ids=[
+        "the first is cheaper",
+        "the second is cheaper",
+        "the first takes too many rows",
+        "both do",
+        "the second does not on a longer look",
+        "both take more than there are",
+    ],
+)
+def test_which_order_is_taken(monkeypatch, sizes, order):
+    """That of the least cost, where a step of the second order costs two; but no batch of more than a quarter of 3,000
+    rows, if there is another way. Of heavy-tailed noise a few positions may say too much, so more are looked at."""
+    left = list(sizes)
+
+    def measured(self, candidate, positions=32):
+        assert (candidate.order, positions) == [(1, 32), (2, 32), (2, 128)][len(sizes) - len(left)]
+        return Noise(0.0, 0.0), left.pop(0)
+
+    monkeypatch.setattr(_Anchoring, "measured", measured)
+    found = isotherm.anchor(LOGISTIC, {"x": X, "y": Y}, np.zeros(3, np.float32), progress=False)
+    assert not left
+    assert (found.order, found.chosen_batch_size) == (order, sizes[0] if order == 1 else sizes[-1])
 
 
 def test_repr(found):

@@ -84,6 +84,16 @@ def test_noise_is_small_beside_the_force(draws, data):
     assert abs(noise.mean()) < 5 * noise.std() / np.sqrt(noise.size)
 
 
+def test_where_half_of_the_rows_would_be_needed_each_is_used_once(draws, data):
+    """Batches of most of the rows have noise of weights that are far from 1, which few draws do not average out."""
+    few = {name: column[: 2 * LEAST_ROWS - 1] for name, column in data.items()}
+    passes = Passes(len(few["y"]), show=False)
+    _, F, factor = forces_at(draws, draws.mean(axis=(0, 1)), POSTERIOR, INIT, few, np.random.default_rng(0), passes)
+    expected = (exact_forces(draws.reshape(-1, D), few) @ factor).reshape(draws.shape)
+    np.testing.assert_allclose(F, expected, atol=1e-4)  # float32 sums over 127 rows, of size 1
+    assert passes.seen >= len(few["y"]) * (3 + draws.shape[0] * draws.shape[1])
+
+
 def test_curvature_is_one_in_the_coordinates(draws, data):
     _, _, factor, _ = forces(draws, data)
     center = draws.mean(axis=(0, 1))

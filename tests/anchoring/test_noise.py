@@ -68,11 +68,11 @@ def test_a_force_that_is_not_finite_is_infinitely_noisy():
 def test_rows_are_drawn_by_leverage():
     """p ∝ ¼ + ¾ of the leverage over its mean, so that no weight is above 4."""
     leverages = RNG.pareto(1.0, 400).astype(np.float32)
-    weights = np.float64(noise.table_of(leverages, np.float32).weights)
+    weights = np.float64(make_table(noise.probabilities_of(leverages)).weights)
     np.testing.assert_allclose(1 / weights, 0.25 + 0.75 * leverages / leverages.mean(dtype=np.float64), rtol=1e-5)
     assert weights.max() <= 4
     for useless in (np.zeros(5), np.array([1.0, np.nan, 1.0])):
-        np.testing.assert_array_equal(noise.table_of(useless, np.float32).weights, 1)
+        np.testing.assert_array_equal(noise.probabilities_of(useless), 1)
 
 
 def test_weighted_rows():

@@ -12,6 +12,7 @@ ARRAY = RNG.standard_normal((1000, 3, 2)).astype(np.float32)
 @pytest.fixture(autouse=True)
 def nothing_is_small(monkeypatch):
     monkeypatch.setattr(opening, "KEPT", 0)
+    monkeypatch.setattr(opening, "available", lambda: 0)
 
 
 @pytest.fixture

@@ -7,23 +7,32 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from isotherm.columns import Apart, Shared, can_be_apart, opened
+from isotherm.columns import Apart, Shared, can_be_apart, opened, reader
 
 ROWS = np.random.default_rng(1).integers(0, 1000, 3000)
-# One run after another, in steps of two, and at random.
-PLACES = (
-    np.concatenate([np.arange(1500, 3000), np.arange(1500)]),
-    np.arange(3000) * 2,
-    np.random.default_rng(2).permutation(3000),
+# The first places and the lengths of runs: two, one a row, and of random lengths with one place left out between them.
+LENGTHS = np.random.default_rng(2).multinomial(3000, np.full(70, 1 / 70))
+RUNS = (
+    np.array([[1500, 1500], [0, 1500]]),
+    np.stack([np.arange(3000) * 2, np.ones(3000, int)], axis=1),
+    np.stack([np.cumsum(LENGTHS + 1) - LENGTHS, LENGTHS], axis=1),
 )
+
+
+def places_of(runs):
+    return np.concatenate([np.arange(first, first + length) for first, length in runs])
+
+
+def picked(apart, rows=ROWS, runs=RUNS[0]):
+    return apart.asked(0, rows, runs) and apart.done()
 
 
 def started(column, dtype=np.float32, rows=6000):
     """The process, when it is there, and the room that it fills."""
     room = Shared((rows, *column.shape[1:]), np.dtype(dtype))
-    apart, first = Apart([column], [[room]]), np.zeros(1, np.int64)
+    apart, one = Apart([column], [[room]]), (np.zeros(1, int), np.array([[0, 1]]))
     deadline = time.monotonic() + 60
-    while not apart.pick(0, 0, first, first) and time.monotonic() < deadline:
+    while not picked(apart, *one) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert apart.is_ready
     return apart, room.array
@@ -36,9 +45,9 @@ def test_rows_are_those_of_the_array(stored, array, dtype):
         pytest.skip("read by chunks")
     apart, room = started(column, dtype)
     with closing(apart):
-        for places in PLACES:
-            room[:] = np.nan
-            assert apart.pick(0, 0, ROWS, places)
+        for runs in RUNS:
+            room[:], places = np.nan, places_of(runs)
+            assert picked(apart, ROWS, runs)
             np.testing.assert_array_equal(room[places], array[ROWS])
             assert np.isnan(np.delete(room, places, axis=0)).all()
 
@@ -57,7 +66,7 @@ def test_a_file_that_becomes_shorter_is_noticed(tmp_path, array, size):
     apart, _ = started(opened(np.load(tmp_path / "x.npy", mmap_mode="r")))
     with closing(apart):
         os.truncate(tmp_path / "x.npy", size)
-        assert not apart.pick(0, 0, ROWS, PLACES[0])
+        assert not picked(apart)
 
 
 def test_when_it_is_no_more_nothing_is_picked(tmp_path, array):
@@ -67,4 +76,29 @@ def test_when_it_is_no_more_nothing_is_picked(tmp_path, array):
         apart.process.kill()
         apart.process.wait()
         for _ in range(2):
-            assert not apart.pick(0, 0, ROWS, PLACES[0])
+            assert not picked(apart)
+
+
+def test_columns_are_copied_together(tmp_path, array):
+    """Two columns, one of them in other numbers than in its file, and none of a size that divides the other's."""
+    y = np.arange(1000, dtype=np.int64)
+    columns = []
+    for name, column in (("x", array), ("y", y)):
+        np.save(tmp_path / f"{name}.npy", column)
+        columns.append(opened(np.load(tmp_path / f"{name}.npy", mmap_mode="r")))
+    rooms = [Shared((3000, 3, 2), np.dtype(np.float32)), Shared((3000,), np.dtype(np.int32))]
+    with closing(Apart([columns[0], columns[1].astype(np.int32)], [rooms])) as apart:
+        deadline = time.monotonic() + 60
+        while not picked(apart) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        np.testing.assert_array_equal(rooms[0].array[places_of(RUNS[0])], array[ROWS])
+        np.testing.assert_array_equal(rooms[1].array[places_of(RUNS[0])], y[ROWS])
+
+
+@pytest.mark.parametrize("most", [1, 7, 100, 10**6])
+def test_copies_are_of_equal_size(most):
+    shares = list(reader.shares(RUNS[2].tolist(), most))
+    assert [sum(length for *_, length in share) for share in shares[:-1]] == [most] * (len(shares) - 1)
+    parts = [part for share in shares for part in share]
+    assert np.concatenate([np.arange(first, first + length) for first, _, length in parts]).tolist() == [*range(3000)]
+    np.testing.assert_array_equal(places_of([part[1:] for part in parts]), places_of(RUNS[2]))

@@ -12,13 +12,24 @@ def memmap(path, array):
 
 
 def test_the_smallest_columns_are_read_into_memory(tmp_path, monkeypatch):
-    """Up to KEPT bytes together; what is opened stays so."""
+    """Up to KEPT bytes together, where all together are not small; what is opened stays so."""
     monkeypatch.setattr(opening, "KEPT", 1000)
     sizes = {"a": 60, "b": 200, "c": 10, "d": 100}  # 4 bytes each: 40 + 240 + 400 + 800
     data = opened({name: memmap(tmp_path / f"{name}.npy", np.arange(n, dtype="f4")) for name, n in sizes.items()})
     assert {name for name, column in data.items() if isinstance(column, Column)} == {"b"}
     np.testing.assert_array_equal(data["d"], np.arange(100))
     assert opened(data)["b"] is data["b"]
+
+
+@pytest.mark.parametrize(("free", "on_disk"), [(8 * 1480 - 1, {"b", "d"}), (8 * 1480, set())])
+def test_columns_that_are_small_beside_free_memory_are_read_into_it(tmp_path, monkeypatch, free, on_disk):
+    """All or none: no larger together than an eighth of it."""
+    monkeypatch.setattr(opening, "KEPT", 300)
+    monkeypatch.setattr(opening, "available", lambda: free)
+    sizes = {"a": 60, "b": 200, "c": 10, "d": 100}  # 4 bytes each: 40 + 240 + 400 + 800
+    data = opened({name: memmap(tmp_path / f"{name}.npy", np.arange(n, dtype="f4")) for name, n in sizes.items()})
+    assert {name for name, column in data.items() if isinstance(column, Column)} == on_disk
+    np.testing.assert_array_equal(data["d"][:], np.arange(100))
 
 
 def test_a_memmap_whose_changes_are_not_in_the_file_is_an_array_in_memory(tmp_path):

@@ -28,6 +28,7 @@ POSTERIOR = isotherm.Posterior(
 
 def on_disk(folder):
     opening.KEPT, forecast.BLOCK_BYTES = 0, 2**16  # nothing is read into memory for being small
+    opening.available = lambda: 0
     for name, column in DATA.items():
         if not (Path(folder) / f"{name}.npy").exists():
             np.save(Path(folder) / f"{name}.npy", column)

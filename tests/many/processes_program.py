@@ -1,10 +1,10 @@
 """One of several processes that share the rows of a small logistic regression; started by test_processes.py.
 
-    python processes_program.py sample|endless|resume|refuse FOLDER PROCESS PROCESSES PORT [KILLED_AFTER]
+    python processes_program.py sample|endless|resume|refuse|numpyro FOLDER PROCESS PROCESSES PORT [KILLED_AFTER]
 
-`sample` makes STEPS steps, `endless` a great many, `resume` goes on with them, and `refuse` has data in its last
-process that are no good. With KILLED_AFTER, the process ends itself by SIGKILL in the first chunk of steps that begins
-there or later.
+`sample` makes STEPS steps, `endless` a great many, `resume` goes on with them, `refuse` has data in its last process
+that are no good, and `numpyro` makes STEPS steps with the same posterior as a model of NumPyro. With KILLED_AFTER, the
+process ends itself by SIGKILL in the first chunk of steps that begins there or later.
 """
 
 import os
@@ -52,9 +52,22 @@ if killed_after:
     SpreadChains.advance = advance_or_die
 
 store = f"{folder}/run.zarr"
+if action == "numpyro":
+    import numpyro
+    import numpyro.distributions as dist
+
+    def model(x, y):
+        theta = numpyro.sample("theta", dist.Normal(0, 1).expand([PARAMETERS]).to_event(1))
+        with numpyro.plate("rows", len(y)):
+            numpyro.sample("y", dist.Bernoulli(logits=x @ theta), obs=y)
+
+    posterior = isotherm.from_numpyro(model, data | {"y": (1 + data["y"]) / 2})
+    data, init = None, None
+else:
+    init = jnp.zeros(PARAMETERS)
 if action == "resume":
     isotherm.resume(store, posterior, data, progress=False)
 else:
     sampler = isotherm.mccadl(step_size=1e-3, friction=10.0)
     settings = {"batch_size": 60, "steps": 10**8 if action == "endless" else STEPS, "chains": 2, "progress": False}
-    isotherm.sample(posterior, sampler, data, jnp.zeros(PARAMETERS), store=store, **settings)
+    isotherm.sample(posterior, sampler, data, init, store=store, **settings)

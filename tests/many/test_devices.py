@@ -21,7 +21,7 @@ def printed(*arguments):
 
 def test_draws_on_several_devices_are_those_of_one(tmp_path):
     found = printed("few", tmp_path)
-    assert len(found) == 9
+    assert len(found) == 10
     assert {name: difference for name, difference in found.items() if not difference < TOLERANCE} == {}
 
 

@@ -102,6 +102,18 @@ def test_data_that_one_process_refuses_are_refused_by_all(tmp_path):
 
 
 @pytest.mark.long
+def test_a_model_of_numpyro(tmp_path):
+    """Each process makes it of its own rows."""
+    pytest.importorskip("numpyro")
+    for processes in (1, 2):
+        (tmp_path / str(processes)).mkdir()
+        run("numpyro", tmp_path / str(processes), processes)
+    one, two = (draws(tmp_path / str(processes)) for processes in (1, 2))
+    assert np.ptp(one) > 0.1
+    np.testing.assert_allclose(two, one, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.long
 def test_kills_at_any_moment_and_any_number_of_processes(tmp_path, of_one_process):
     """The first process too: JAX then ends the others itself, and says that another task died."""
     rng = np.random.default_rng(0)

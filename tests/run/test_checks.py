@@ -354,3 +354,29 @@ def test_an_entry_is_called_what_a_user_would_call_it():
     _, unravel = flattening({"b": np.float32(0), "w": np.zeros((2, 3), np.float32)})
     assert checks.entry_name(unravel, np.array([-9.0, 0, 1, 2, 3, 4, 5]), np.dtype(np.float32)) == "b"
     assert checks.entry_name(unravel, np.array([0.0, 0, 1, 2, -7, 4, 5]), np.dtype(np.float32)) == "w[1, 0]"
+
+
+def densities(rows, wrong):
+    """Of so many rows, some of which have no logarithm."""
+    data = np.ones((rows, 1), np.float32)
+    data[wrong] = -1
+    posterior = isotherm.Posterior(lambda theta, x: jnp.log(x[0]) + theta[0], lambda theta: theta[0])
+    run = make_run(posterior, isotherm.sgld(1e-3), data, ZEROS[:1], **(RUN | {"chains": 2}))
+    return run, (run.evaluation, run.starts, run.data)
+
+
+@pytest.mark.parametrize("rows", [3, 256, 700, 1024])
+def test_rows_without_a_finite_density_are_counted_once(rows):
+    """In blocks of 256 rows, of which the last begins inside the one before it."""
+    wrong = sorted({0, rows - 2, rows - 1} | {row for row in (255, 256, 500) if row < rows})
+    for some in (wrong, wrong[1:], wrong[-1:]):
+        _, row, bad, value = checks._densities_at_start(*densities(rows, some)[1])
+        assert (int(row), int(bad)) == (some[0], len(some))
+        assert np.isnan(value)
+    assert int(checks._densities_at_start(*densities(rows, [])[1])[2]) == 0
+
+
+def test_looking_at_the_start_takes_no_memory_that_grows_with_the_rows():
+    """Blocks of 256 rows; a number a row would be 400,000 bytes."""
+    arguments = densities(100_000, [])[1]
+    assert checks._densities_at_start.lower(*arguments).compile().memory_analysis().temp_size_in_bytes < 100_000

@@ -19,6 +19,7 @@ from isotherm.run.feed import Feed
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(opening, "KEPT", 0)
+    monkeypatch.setattr(opening, "available", lambda: 0)
     monkeypatch.setattr(forecast, "BLOCK_BYTES", 3 * 20 * 16 * 10)  # ten steps: 3 chains, 20 rows of 16 bytes
 
 
@@ -76,6 +77,28 @@ def test_a_block_ends_before_a_renewal_that_it_has_no_room_for(make, stored):
             step = ahead.last
 
 
+def test_a_renewal_as_large_as_a_block(make, stored, data, monkeypatch):
+    """There is one room for it. What is in it does not change before the steps that need it are made."""
+    monkeypatch.setattr(forecast, "BLOCK_BYTES", 3 * 20 * 16 * 4)  # four steps, less than a renewal's rows
+    run = make(isotherm.eccadl(0.01, every=3), data=stored)
+    with closing(Feed(run, chain_groups(run, 3))) as feed:
+        assert feed.forecast.renewals == 1
+        assert feed.rooms[0].renewals is feed.rooms[1].renewals
+        step, found = 0, 0
+        while step < 60:
+            ahead = feed.at(step, 60)
+            if feed.next is not None:
+                feed.next[1].result()  # the next is there, and has not changed this one
+            (renewal,) = ahead.blocks[1].renewals
+            if renewal >= 0:
+                expected = feed.forecast.of_renewals(run.sampler, run.evaluation, feed.groups[1], np.array([renewal]))
+                rows = np.asarray(expected[0].rows)[0, 0]
+                np.testing.assert_array_equal(ahead.blocks[1].of_renewals[0].batch["y"][0, 0], data["y"][rows])
+                found += 1
+            step = ahead.last
+    assert found >= 20
+
+
 def test_batches_of_successive_steps_are_independent(make, data, stored, monkeypatch):
     """The variance of the mean of 20 successive batches is a twentieth of that of one, within five standard errors of
     the ratio of two variances; batches that make up an epoch would have almost none. The same for one chain's batches
@@ -121,9 +144,9 @@ def test_a_fault_is_told_and_can_be_mended(make, stored, data, tmp_path):
 def test_room_begins_with_cache_lines(make, stored):
     run = make(isotherm.sgnht(0.01), data=stored)
     with closing(Feed(run, chain_groups(run, 3))) as feed:
-        offsets = [offset for group in feed.rooms[0].offsets for offset in group]
+        offsets = [offset for group in feed.rooms[0].steps.offsets for offset in group]
         assert all(offset % feeding.ROUND == 0 for offset in offsets)
-        assert feed.rooms[0].columns["x"].ctypes.data % 64 == 0
+        assert feed.rooms[0].steps.columns["x"].ctypes.data % 64 == 0
 
 
 def test_rows_that_another_process_copies(make, stored, data, tmp_path, monkeypatch):

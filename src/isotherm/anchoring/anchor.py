@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm import arguments, processes
+from isotherm.alias import make_table
 from isotherm.anchored import Anchored, Coordinates, Findings, whitened
 from isotherm.anchoring import noise
 from isotherm.anchoring.mode import HARDLY, MOST_STEPS, NoMode, Summit, Target, climb, moved, turned
@@ -30,6 +31,7 @@ PROBES = 32  # random vectors from whose products leverages are estimated, to ab
 TRUST = {1: 0.1, 2: 0.04}  # h²S/2 at h = 1, at most, in the noisiest direction, by order: there S need not be known
 # well. What the second order leaves grows with the fourth power of the distance from the anchor, so it is trusted less,
 QUIET_SHARE = 0.125  # unless that takes more than this share of the rows
+LARGE_SHARE = 0.25  # of the rows in a batch: with more, anchoring saves nothing
 LEAST_BATCH = 64
 STEPS = 10_000  # for which order 2 must pay: its Hessian costs a pass over the data for each eight parameters
 FREE = 2 * PROBES  # parameters up to which the Hessian costs no more than the leverages did, and need not pay
@@ -205,7 +207,9 @@ class _Anchoring:
         leverages, squares = self.all.leverages(at, self.rng.standard_normal((len(at.origin), PROBES)))
         total = float(squares.sum(dtype=np.float64))
         del squares
-        self.table = noise.table_of(leverages, at.origin.dtype)
+        probabilities = noise.probabilities_of(leverages)
+        del leverages
+        self.table = make_table(probabilities, at.origin.dtype, overwrite=True)
         return self.rows * total / len(at.origin)
 
     def whitened(self, summit: Summit, K: np.ndarray) -> Summit:
@@ -261,7 +265,10 @@ class _Anchoring:
         bend, hessian_cost = found.bend, self.rows * max(0, d - FREE) / 8
         if STEPS * size > 2 * STEPS * LEAST_BATCH + hessian_cost:
             second, smaller = self.measured(self.anchored(summit, 2))
-            if STEPS * size > 2 * STEPS * smaller + hessian_cost:
+            if LARGE_SHARE * self.rows < smaller <= self.rows:  # unless a single odd row made it so large
+                second, smaller = self.measured(self.anchored(summit, 2), 4 * noise.DRAWS)
+            only_second = smaller <= LARGE_SHARE * self.rows < size
+            if only_second or STEPS * size > 2 * STEPS * smaller + hessian_cost:
                 found, size, order = second, smaller, 2
         if order == 2 and (summit.stale or self.some_rows < self.rows):
             self.passes.say("curvature of all rows")
@@ -279,9 +286,9 @@ class _Anchoring:
         found = another_mode(RowSums(self.posterior, self.unravel, few), self.all, at, self.rng)
         return 1 if found is None else 2
 
-    def measured(self, candidate: Anchored) -> tuple[noise.Noise, int]:
-        """The noise, and the batch size that makes it small."""
-        found = noise.measure(candidate, self.unravel, self.data, self.rng)
+    def measured(self, candidate: Anchored, positions: int = noise.DRAWS) -> tuple[noise.Noise, int]:
+        """The noise, on average over so many positions, and the batch size that makes it small."""
+        found = noise.measure(candidate, self.unravel, self.data, self.rng, positions)
         least, quiet = (min(found.largest / 2 / TRUST[order], MOST_BATCH) for order in (1, candidate.order))
         return found, math.ceil(max(LEAST_BATCH, least, min(quiet, QUIET_SHARE * self.rows)))
 

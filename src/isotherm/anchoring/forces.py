@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm import processes
+from isotherm.alias import make_table
 from isotherm.anchored import Anchored, Coordinates
 from isotherm.anchoring import noise
 from isotherm.anchoring.anchor import PROBES, UNKNOWN, rows_for_curvature
@@ -54,7 +55,7 @@ class Forces:
         at = turned(at, _whitening(posterior, unravel, data, rows, at, rng, passes))
         passes.say("leverages")
         leverages, _ = everything.leverages(at, rng.standard_normal((len(at.origin), PROBES)))
-        table = noise.table_of(leverages, dtype)
+        table = make_table(noise.probabilities_of(leverages), dtype, overwrite=True)
         passes.say("gradient")
         gradient = everything.gradient(at)[1]
         coordinates, G = jax.tree.map(lambda array: jnp.asarray(array, dtype), (at, gradient))
@@ -67,23 +68,39 @@ class Forces:
         return np.linalg.solve(self.factor, shifts.T).T.reshape(draws.shape)
 
     def quiet_size(self, positions: np.ndarray) -> int:
-        """The number of rows with which the noise of a force at these positions is small, if they are not too many."""
+        """The number of rows with which the noise of a force at these positions is small, if they are not too many.
+        Where that is more than half of the rows, all of them: then there is none."""
         self.passes.say("forces")
         z = positions.reshape(-1, len(self.origin))
         some = z[self.rng.permutation(len(z))[: noise.DRAWS]]
         largest = noise.measure_at(self.anchored, self.unravel, self.data, self.rng, some).largest
         most = max(MOST_PASSES * self.passes.rows, MOST_ROWS) // len(z)
-        return int(np.clip(_power_of_two(largest / QUIET), LEAST_ROWS, max(LEAST_ROWS, most)))
+        size = int(np.clip(_power_of_two(largest / QUIET), LEAST_ROWS, max(LEAST_ROWS, most)))
+        return self.population if 2 * size > self.population else size
 
     def at(self, positions: np.ndarray, size: int) -> np.ndarray:
-        """The forces at positions z (…, d), each from so many rows."""
+        """The forces at positions z (…, d), each from so many rows; from each row once, if that is all of them."""
         anchored, dtype = self.anchored, self.anchored.gradient.dtype
+        everything = self.all_rows() if size == self.population else None
         forces = [
-            _force(anchored, self.unravel, z, *noise.weighted_rows(self.data, anchored.rows, size, self.rng))
+            _force(anchored, self.unravel, z, *(everything or self.some_rows(size)))
             for z in positions.reshape(-1, len(self.origin)).astype(dtype)
         ]
         self.passes.add(size * len(forces))
         return np.stack(forces).reshape(positions.shape)
+
+    @property
+    def population(self) -> int:
+        return len(self.anchored.rows.weights)
+
+    def some_rows(self, size: int) -> tuple[Batch, np.ndarray]:
+        """By leverage, and how often each counts."""
+        return noise.weighted_rows(self.data, self.anchored.rows, size, self.rng)
+
+    def all_rows(self) -> tuple[Batch, Vector]:
+        """Each of which counts once."""
+        every = processes.rows_of(jax.tree.map(host, self.data), np.arange(self.population))
+        return jax.device_put(every), jnp.ones(self.population, self.anchored.gradient.dtype)
 
 
 def forces_at(

@@ -1,14 +1,14 @@
 """How noisy the force of an anchored posterior is at typical draws: what its order and batch size are chosen by."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from isotherm import processes
-from isotherm.alias import AliasTable, make_table
+from isotherm.alias import AliasTable, blocks
 from isotherm.anchored import Anchored
 from isotherm.columns import host
 from isotherm.posterior import Unravel
@@ -27,9 +27,11 @@ class Noise(NamedTuple):
     bend: float
 
 
-def measure(posterior: Anchored, unravel: Unravel, data: Batch, rng: np.random.Generator) -> Noise:
-    """At positions z ~ N(0, I): draws of the Gaussian that the posterior is near to."""
-    return measure_at(posterior, unravel, data, rng, rng.standard_normal((DRAWS, len(posterior.gradient))))
+def measure(
+    posterior: Anchored, unravel: Unravel, data: Batch, rng: np.random.Generator, positions: int = DRAWS
+) -> Noise:
+    """At so many z ~ N(0, I): draws of the Gaussian that the posterior is near to."""
+    return measure_at(posterior, unravel, data, rng, rng.standard_normal((positions, len(posterior.gradient))))
 
 
 def measure_at(
@@ -58,14 +60,14 @@ def _noise(
     return noisy.covariance.dense(), jnp.sum((noisy.force - at_zero + z) ** 2)
 
 
-def table_of(leverages: np.ndarray, dtype: Any) -> AliasTable:
-    """Some of the rows' probability is equal, most goes by leverage."""
+def probabilities_of(leverages: np.ndarray) -> np.ndarray:
+    """Some of the rows' probability is equal, most goes by leverage; up to a factor, and in float64."""
     mean = leverages.mean(dtype=np.float64)
-    if not np.isfinite(mean) or mean <= 0:
-        return make_table(np.ones(len(leverages)), dtype)
-    probabilities = (1 - UNIFORM) * leverages / mean
-    probabilities += UNIFORM
-    return make_table(probabilities, dtype)
+    probabilities = np.ones(len(leverages))
+    if np.isfinite(mean) and mean > 0:
+        for some in blocks(len(leverages)):
+            probabilities[some] = (1 - UNIFORM) * leverages[some] / mean + UNIFORM
+    return probabilities
 
 
 def weighted_rows(data: Batch, table: AliasTable, count: int, rng: np.random.Generator) -> tuple[Batch, np.ndarray]:

@@ -59,18 +59,26 @@ class Apart:
                 env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
             )
 
-    def pick(self, room: int, column: int, rows: np.ndarray, places: np.ndarray) -> bool:
-        """Row rows[k] of a column goes to place places[k] of a room, if the process is there and can do it."""
+    def asked(self, room: int, rows: np.ndarray, runs: np.ndarray) -> bool:
+        """Whether the process is there and was asked to copy rows of all columns to a room, one after the other to runs
+        of places: the first place and the length of each. What it is asked for must be waited for (`done`)."""
         try:
             if not self.is_ready:
                 self.line.setblocking(False)
                 self.is_ready = self.line.recv(1) == reader.DONE
                 self.line.setblocking(True)
-            request = reader.REQUEST.pack(room, column, len(rows))
-            for part in (request, rows.astype(np.int64).data, places.astype(np.int64).data):
-                self.line.sendall(part)
-            return self.line.recv(1) == reader.DONE
+            self.line.sendall(reader.REQUEST.pack(room, len(runs), len(rows)))
+            for part in (runs.astype(np.int64, copy=False), rows.astype(np.int32, copy=False)):
+                self.line.sendall(part.data)
         except OSError:  # it is not there yet, or no more
+            return False
+        return True
+
+    def done(self) -> bool:
+        """Whether it has done what it was asked for, when it has."""
+        try:
+            return self.line.recv(1) == reader.DONE
+        except OSError:
             return False
 
     def close(self) -> None:

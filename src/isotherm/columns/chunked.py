@@ -1,7 +1,8 @@
 """Rows in chunks, compressed or not, that their own library reads: Zarr's arrays, HDF5's chunked datasets."""
 
-from itertools import pairwise
-from typing import Protocol
+from collections.abc import Iterator
+from itertools import pairwise, product
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,13 +23,24 @@ class Sliceable(Protocol):
 
 
 class ChunkedRows(Stored):
-    """`chunk` is the number of rows that are read together, whatever is wanted of them."""
+    """`chunks` says how many rows are read together, whatever is wanted of them, and how these are cut further. `fill`
+    is what a chunk that is not there reads as, where that is no error."""
 
-    def __init__(self, name: str, array: Sliceable, chunk: int) -> None:
-        self.name, self.array, self.chunk = name, array, max(1, chunk)
+    def __init__(self, name: str, array: Sliceable, chunks: tuple[int, ...], fill: Any = None) -> None:
+        self.name, self.array, self.chunk = name, array, max(1, chunks[0])
         self.shape, self.dtype = tuple(array.shape), np.dtype(array.dtype)
+        self.fill = None if fill is None else self.dtype.type(fill)
+        cuts = zip(self.shape[1:], chunks[1:], strict=False)
+        self.pieces = list(product(*([slice(at, at + size) for at in range(0, length, size)] for length, size in cuts)))
+        self.written = set[tuple[int, int]]()  # chunks that were seen to hold something else than `fill`
 
     def read(self, first: int, last: int) -> np.ndarray:
+        rows = self._read(first, last)
+        if self.fill is not None:
+            self._look_for_lost_chunks(first, rows)
+        return rows
+
+    def _read(self, first: int, last: int) -> np.ndarray:
         try:
             rows = np.asarray(self.array[first:last])
         except Exception as error:  # whatever the library, its codecs and the file system raise
@@ -36,6 +48,31 @@ class ChunkedRows(Stored):
         if len(rows) != last - first:
             raise DataError(f"{self.name} has {self.array.shape[0]:,} rows, and had {self.shape[0]:,}: it has changed")
         return rows
+
+    def _look_for_lost_chunks(self, first: int, rows: np.ndarray) -> None:
+        """Zarr reads a chunk that was deleted as `fill`. It does not write one that holds nothing else, so one that is
+        not there may be right; it is not if it was there before."""
+        for number, some in self._by_chunk(first, rows):
+            begin, end = number * self.chunk, min(self.shape[0], (number + 1) * self.chunk)
+            for piece, where in enumerate(self.pieces):
+                if self._is_written(some[:, *where]):
+                    self.written.add((number, piece))
+                elif (number, piece) in self.written and not self._is_written(self._read(begin, end)[:, *where]):
+                    raise DataError(
+                        f"{self.name} has lost a chunk: its rows {begin:,} to {end - 1:,} read as {self.fill}, and did "
+                        "not before"
+                    )
+
+    def _by_chunk(self, first: int, rows: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        for number in range(first // self.chunk, -(-(first + len(rows)) // self.chunk)):
+            yield number, rows[max(0, number * self.chunk - first) : (number + 1) * self.chunk - first]
+
+    def _is_written(self, numbers: np.ndarray) -> bool:
+        """Whether they are not all `fill`, which most of the time the first one tells."""
+        fill = self.fill
+        if fill != fill:  # NaN
+            return not (np.isnan(numbers[:1]).all() and np.isnan(numbers).all())
+        return bool((numbers[:1] != fill).any() or (numbers != fill).any())
 
     def pick(self, rows: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
         """Each chunk is read once, or what lies between the first and the last row that is wanted of it."""

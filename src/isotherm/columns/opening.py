@@ -9,24 +9,28 @@ import numpy as np
 
 from isotherm.columns.chunked import ChunkedRows
 from isotherm.columns.column import Column, Stored
+from isotherm.columns.memory import available
 from isotherm.columns.raw import RawRows
 from isotherm.types import Batch
 
-KEPT = 2**28  # bytes of the smallest columns on disk, together, that are read into memory: labels, mostly
+SHARE = 8  # columns on disk that together are no larger than this part of the memory that is free are read into it
+KEPT = 2**28  # bytes of the smallest of larger ones, together, that are read into memory: labels, mostly
 TOGETHER = 2**20  # bytes that are read together of a dataset that says nothing of chunks
 
 
 def opened(data: Batch) -> Batch:
-    """`data` with a `Column` in place of each array on disk; the smallest are read into memory, up to KEPT bytes."""
+    """`data` with a `Column` in place of each array on disk. Where all are small beside the memory that is free, they
+    are read into it; otherwise the smallest, up to KEPT bytes."""
     try:
         leaves, structure = jax.tree.flatten(data)
     except ValueError:  # keys that cannot be sorted, which is said when the arrays are looked at (run/checks.py)
         return data
     columns = {index: Column(stored) for index, leaf in enumerate(leaves) if (stored := _stored(leaf)) is not None}
+    is_small = sum(column.nbytes for column in columns.values()) <= available() // SHARE
     kept = 0
     for index, column in sorted(columns.items(), key=lambda item: item[1].nbytes):
         kept += column.nbytes
-        leaves[index] = column[:] if kept <= KEPT and column.ndim else column
+        leaves[index] = column[:] if (is_small or kept <= KEPT) and column.ndim else column
     return jax.tree.unflatten(structure, leaves)
 
 
@@ -35,7 +39,8 @@ def _stored(leaf: Any) -> Stored | None:
         return _of_memmap(leaf)
     zarr, h5py = sys.modules.get("zarr"), sys.modules.get("h5py")  # who has an array of theirs has imported them
     if zarr is not None and isinstance(leaf, zarr.Array):
-        return ChunkedRows(str(leaf.store_path), leaf, leaf.chunks[0] if leaf.chunks else 1)
+        fill = leaf.fill_value if leaf.dtype.kind in "biuf" else None
+        return ChunkedRows(str(leaf.store_path), leaf, leaf.chunks or (1,), fill)
     if h5py is not None and isinstance(leaf, h5py.Dataset):
         return _of_hdf5(leaf)
     return None
@@ -66,4 +71,4 @@ def _of_hdf5(dataset: Any) -> Stored:
     if offset is not None and dataset.dtype.kind in "iuf":
         return RawRows(file.filename, dataset.shape, dataset.dtype, offset, row_bytes)
     chunk = dataset.chunks[0] if dataset.chunks else TOGETHER // max(1, row_bytes)
-    return ChunkedRows(name, dataset, chunk)
+    return ChunkedRows(name, dataset, (chunk,))

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-REQUEST = struct.Struct("qqq")  # number of the room, of the column, of rows; then the rows and their places, int64
+REQUEST = struct.Struct("qqq")  # number of the room, of runs, of rows; then the runs, int64, and the rows, int32
 DONE, FAILED = b"+", b"-"
 COPIERS = 8  # copies that wait for the disk at a time
-TOGETHER = 1024  # rows of one copy
+LEAST_BYTES, MOST_ROWS = 2**18, 4096  # of one copy: more rows than it takes to hand it to a thread, and no long waits
 
 
 def main() -> None:
@@ -30,22 +30,27 @@ def main() -> None:
         inner = np.empty((1, *shape[1:]), dtype).strides[1:]
         return np.ndarray(shape, dtype, mmap.mmap(file, 0, prot=access), offset, (stride, *inner))
 
+    def is_whole(column: dict[str, Any], needed: int) -> bool:
+        return os.fstat(column["file"]).st_size >= needed
+
     columns = [mapped(**each, access=mmap.PROT_READ) for each in spec["columns"]]
     rooms = [[mapped(**each, access=mmap.PROT_READ | mmap.PROT_WRITE) for each in room] for room in spec["rooms"]]
     who.sendall(DONE)
     with ThreadPoolExecutor(COPIERS) as pool:
         while len(request := received(who, REQUEST.size)) == REQUEST.size:
-            room, number, count = REQUEST.unpack(request)
-            rows, places = (np.frombuffer(received(who, 8 * count), np.int64) for _ in range(2))
+            number, count, size = REQUEST.unpack(request)
+            runs = np.frombuffer(received(who, 16 * count), np.int64).reshape(count, 2).tolist()
+            rows = np.frombuffer(received(who, 4 * size), np.int32)
             jobs = [
-                pool.submit(copied, columns[number], rooms[room][number], rows[some], places[some])
-                for some in runs(places, np)
+                pool.submit(copied, column, room, rows, some)
+                for column, room in zip(columns, rooms[number], strict=True)
+                for some in shares(runs, max(LEAST_BYTES // room[:1].nbytes, min(MOST_ROWS, size // COPIERS), 1))
             ]
             for job in jobs:
                 job.result()
             # The rest of a file's last page is zeros, whatever was there before it became shorter.
-            is_whole = os.fstat(spec["columns"][number]["file"]).st_size >= spec["needed"][number]
-            who.sendall(DONE if is_whole else FAILED)
+            are_whole = all(map(is_whole, spec["columns"], spec["needed"]))
+            who.sendall(DONE if are_whole else FAILED)
 
 
 def received(who: socket.socket, size: int) -> bytearray:
@@ -56,24 +61,32 @@ def received(who: socket.socket, size: int) -> bytearray:
     return room[:done]
 
 
-def runs(places: Any, np: Any) -> Iterator[slice]:
-    """Parts of at most TOGETHER rows. Most places follow each other: then parts in which all do."""
-    breaks = 1 + np.flatnonzero(np.diff(places) != 1)
-    ends = [*(breaks.tolist() if len(breaks) * TOGETHER < len(places) * 32 else []), len(places)]
-    begin = 0
-    for end in ends:
-        yield from (slice(first, min(end, first + TOGETHER)) for first in range(begin, end, TOGETHER))
-        begin = end
+def shares(runs: list[list[int]], most: int) -> Iterator[list[tuple[int, int, int]]]:
+    """Runs, and parts of them, for one copy after the other, of so many rows each: the number of the first among the
+    rows, its place, and how many follow each other there."""
+    share, room, begin = list[tuple[int, int, int]](), most, 0
+    for place, length in runs:
+        done = 0
+        while done < length:
+            some = min(room, length - done)
+            share.append((begin + done, place + done, some))
+            done, room = done + some, room - some
+            if not room:
+                yield share
+                share, room = [], most
+        begin += length
+    if share:
+        yield share
 
 
-def copied(column: Any, room: Any, rows: Any, places: Any) -> None:
-    here = slice(places[0], places[0] + len(places))
-    in_one_run = bool((places[1:] - places[:-1] == 1).all())
+def copied(column: Any, room: Any, rows: Any, share: list[tuple[int, int, int]]) -> None:
     is_plain = column.flags.c_contiguous and column.flags.aligned and column.dtype == room.dtype
-    if in_one_run and is_plain:
-        column.take(rows, axis=0, out=room[here], mode="clip")
-    else:
-        room[places] = column[rows]
+    for begin, place, length in share:
+        some, here = rows[begin : begin + length], room[place : place + length]
+        if is_plain:
+            column.take(some, axis=0, out=here, mode="clip")
+        else:
+            here[...] = column[some]
 
 
 if __name__ == "__main__":

@@ -60,6 +60,8 @@ class Chains:
         with TRACING:
             known = None if like is None else like._feed
             self._feed = Feed(run, self.groups, known) if on_disk(run.data) else None
+            if self._feed is not None:  # a call is for no more steps than a block is; so many draws they touch at most
+                self.slots = max(2, min(self.slots, self._feed.forecast.steps))
             if like is None:
                 lowered = self._lower(advance_on_one_thread if on_cpu and small else advance)
                 self._compiling = self._pool.submit(lowered.compile)

@@ -371,13 +371,21 @@ def _densities_at_start(evaluation: Evaluation, starts: Float[Array, "chains d"]
         batch = jax.tree.map(lambda column: jax.lax.dynamic_slice_in_dim(column, first, size), data)
         return log_likelihoods(params, batch)
 
-    firsts = np.arange(0, rows, size)
-    blocks = jax.lax.map(block, firsts)  # the last ends with the last row, so it may begin in the one before it
-    values = jnp.concatenate([blocks[:-1].ravel(), blocks[-1, firsts[-1] - rows :]])
-    finite = jnp.isfinite(values)
-    first = jnp.argmin(finite)
+    def look(number: Scalar, seen: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
+        row, bad, value = seen
+        first = jnp.minimum(number * size, rows - size)  # the last ends with the last row: it repeats some
+        values, numbers = block(first), first + jnp.arange(size, dtype=jnp.int32)
+        wrong = ~jnp.isfinite(values) & (numbers >= number * size)
+        place = jnp.argmax(wrong)
+        is_first = wrong[place] & (bad == 0)
+        row, value = jnp.where(is_first, numbers[place], row), jnp.where(is_first, values[place], value)
+        return row, bad + wrong.sum(dtype=jnp.int32), value
+
+    dtype = jax.eval_shape(block, jnp.int32(0)).dtype
+    blocks, zero = jnp.int32(-(-rows // size)), jnp.int32(0)
+    row, bad, value = jax.lax.fori_loop(zero, blocks, look, (zero, zero, jnp.zeros((), dtype)))
     priors = jax.lax.map(lambda start: evaluation.posterior.log_prior(evaluation.params(start)), starts)
-    return priors, first, (~finite).sum(), values[first]
+    return priors, row, bad, value
 
 
 def named(root: str, tree: Any) -> Iterator[tuple[str, np.ndarray | Column]]:

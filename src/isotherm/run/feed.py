@@ -9,10 +9,11 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.stages import Compiled
 
 from isotherm.batches import aligned
 from isotherm.columns import Apart, Column, Shared, can_be_apart, host
@@ -47,7 +48,12 @@ class Feed:
         if self.forecast.renews:
             _ = self.forecast.due  # compiled now: later another thread asks for it
         shared = can_be_apart(jax.tree.leaves(self.columns))
-        self.rooms = [self.room([[*block.of_steps, *block.of_renewals]] * len(groups), shared) for _ in range(2)]
+        steps = [self.room([[*block.of_steps]] * len(groups), shared) for _ in range(2)]
+        # Where a renewal is as large as a block, there is room for one: it is rare that another comes so soon.
+        few = {0: 0, 1: 1}.get(self.forecast.renewals, 2)
+        renewals = [self.room([[*block.of_renewals]] * len(groups), shared) for _ in range(few)]
+        self.rooms = [Rooms(one, renewals[-number] if renewals else None) for number, one in enumerate(steps)]
+        self.all_rooms = [*steps, *renewals]
         self.apart: Apart | None = None
         self.numbers: dict[int, int] = {}  # those of the rooms, for it
         self.seconds = 0.0  # of reading without it
@@ -62,7 +68,7 @@ class Feed:
         """What these chains ask for before their first step."""
         asked = self.forecast.of_start(self.run.sampler, self.run.evaluation, ids)
         room = self.room([list(self.forecast.parts(asked))])
-        self.fill(room, [places_of(wish, True, offset) for wish, offset in zip(asked, room.offsets[0], strict=True)])
+        self.fill(room, [piece_of(wish, True, offset) for wish, offset in zip(asked, room.offsets[0], strict=True)])
         return start_block(room.parts(0))
 
     def at(self, step: int, limit: int) -> Ahead:
@@ -75,9 +81,30 @@ class Feed:
             (_, job), self.next = self.next, None
             self.current = job.result()
             self.rooms.reverse()  # the device is done with what is in the other
-            if (after := self.current.last) < limit:
+            if (after := self.current.last) < limit and not self.must_wait(after, limit):
                 self.next = after, self.pool.submit(self.read, self.rooms[0], after, limit)
         return self.current
+
+    def must_wait(self, first: int, limit: int) -> bool:
+        """Whether what is read next goes where the device still reads."""
+        one, other = self.rooms
+        return one.renewals is other.renewals and self.current_renews and bool((self.due(first, limit)[1] >= 0).any())
+
+    @property
+    def current_renews(self) -> bool:
+        return self.current is not None and bool((self.current.blocks[0].renewals >= 0).any())
+
+    def due(self, first: int, limit: int) -> tuple[int, np.ndarray]:
+        """Up to where a block for the steps from `first` on goes, and before which of them there are renewals."""
+        forecast = self.forecast
+        steps = np.arange(first, first + forecast.steps, dtype=np.int32)
+        last, renewals = min(limit, first + forecast.steps), np.full(forecast.renewals, -1, np.int32)
+        if forecast.renews:
+            due = steps[np.asarray(forecast.due(self.run.sampler, steps)) & (steps < last)]
+            if len(due) > forecast.renewals:
+                last, due = int(due[forecast.renewals]), due[: forecast.renewals]
+            renewals[: len(due)] = due
+        return last, renewals
 
     def forget(self) -> None:
         """What is being read is not wanted."""
@@ -85,71 +112,76 @@ class Feed:
             self.next[1].exception()  # wait for it
             self.next = None
 
-    def read(self, room: "Room", first: int, limit: int) -> Ahead:
-        forecast, sampler, evaluation = self.forecast, self.run.sampler, self.run.evaluation
+    def read(self, rooms: "Rooms", first: int, limit: int) -> Ahead:
+        forecast, (last, renewals) = self.forecast, self.due(first, limit)
         steps = np.arange(first, first + forecast.steps, dtype=np.int32)
-        last, renewals = min(limit, first + forecast.steps), np.full(forecast.renewals, -1, np.int32)
-        if forecast.renews:
-            due = steps[np.asarray(forecast.due(sampler, steps)) & (steps < last)]
-            if len(due) > forecast.renewals:
-                last, due = int(due[forecast.renewals]), due[: forecast.renewals]
-            renewals[: len(due)] = due
-        pieces = []
-        for ids, offsets in zip(self.groups, room.offsets, strict=True):
-            asked = [(wish, steps < last) for wish in forecast.of_steps(sampler, evaluation, ids, steps)]
-            if forecast.renews:
-                more = forecast.of_renewals(sampler, evaluation, ids, renewals)
-                asked += [(wish, renewals >= 0) for wish in more]
-            pieces += [places_of(*each, offset) for each, offset in zip(asked, offsets, strict=True)]
-        self.fill(room, pieces)
-        of_steps = len(forecast.block.of_steps)
-        parts = [room.parts(group) for group in range(len(self.groups))]
-        blocks = [Block(np.int32(first), renewals, each[:of_steps], each[of_steps:]) for each in parts]
+        self.fill(rooms.steps, self.pieces(rooms.steps, forecast.of_steps, steps, steps < last))
+        if rooms.renewals is not None and (renewals >= 0).any():
+            self.fill(rooms.renewals, self.pieces(rooms.renewals, forecast.of_renewals, renewals, renewals >= 0))
+        blocks = [
+            Block(
+                np.int32(first),
+                renewals,
+                rooms.steps.parts(group),
+                () if rooms.renewals is None else rooms.renewals.parts(group),
+            )
+            for group in range(len(self.groups))
+        ]
         return Ahead(first, last, blocks)
 
-    def fill(self, room: "Room", pieces: list[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Rows into their places; what is read here, from the beginning of the files to their end."""
-        rows, places = (np.concatenate(each) for each in zip(*pieces, strict=True))
-        left = self.not_apart(room, rows, places)
-        if any(isinstance(column, Column) for column, _ in left):
-            order = np.argsort(rows, kind="stable")
-            rows, places = rows[order], places[order]
-        for column, out in left:
-            if isinstance(column, Column):
-                begun = time.perf_counter()
-                column.pick(rows, places, out)
-                self.seconds += time.perf_counter() - begun
-            else:
-                out[places] = column[rows]
+    def pieces(self, room: "Room", forecast: Compiled, steps: np.ndarray, used: np.ndarray) -> list["Piece"]:
+        """What the chains ask for in those of the steps, or in the renewals before them, that are used."""
+        return [
+            piece_of(wish, used, offset)
+            for ids, offsets in zip(self.groups, room.offsets, strict=True)
+            for wish, offset in zip(forecast(self.run.sampler, self.run.evaluation, ids, steps), offsets, strict=True)
+        ]
 
-    def not_apart(
-        self, room: "Room", rows: np.ndarray, places: np.ndarray
-    ) -> list[tuple[Column | np.ndarray, np.ndarray]]:
-        """Columns and their places, but for those that a process of its own has filled. It is started as soon as that
-        is worth while, and until it is there all are left."""
+    def fill(self, room: "Room", pieces: list["Piece"]) -> None:
+        """Rows into their places: by a process of its own what it can do, and the rest here, the files from their
+        beginning to their end."""
+        rows, runs = (np.concatenate(each) for each in zip(*pieces, strict=True))
         columns, rooms = (
             jax.tree.leaves(each) for each in ((self.columns, self.weights), (room.columns, room.weights))
         )
-        both = list(zip(columns, rooms, strict=True))
-        if room.shared and self.apart is None and self.seconds >= WORTHWHILE:
-            shared = [each.shared.values() for each in self.rooms]
+        apart = self.asked_apart(room, columns, rows, runs)
+        for column, out in zip(columns, rooms, strict=True):
+            if not isinstance(column, Column):
+                take(column, rows, runs, out)
+        done = room.shared if apart is not None and apart.done() else ()
+        left = [n for n, column in enumerate(columns) if isinstance(column, Column) and n not in done]
+        if left:
+            begun, places = time.perf_counter(), np.concatenate([np.arange(a, a + length) for a, length in runs])
+            order = np.argsort(rows, kind="stable")
+            for number in left:
+                columns[number].pick(rows[order], places[order], rooms[number])
+            self.seconds += time.perf_counter() - begun
+
+    def asked_apart(self, room: "Room", columns: list[Any], rows: np.ndarray, runs: np.ndarray) -> Apart | None:
+        """The process that has been asked for the rows of columns that it can copy. It is started as soon as that is
+        worth while, and until it is there nobody is asked."""
+        if not room.shared:
+            return None
+        if self.apart is None and self.seconds >= WORTHWHILE:
+            shared = [each.shared.values() for each in self.all_rooms]
             self.apart = Apart([columns[number] for number in room.shared], shared)
-            self.numbers = {id(each): number for number, each in enumerate(self.rooms)}
-        if self.apart is None or not room.shared:
-            return both
-        filled = {
-            number
-            for which, number in enumerate(room.shared)
-            if self.apart.pick(self.numbers[id(room)], which, rows, places)
-        }
-        return [each for number, each in enumerate(both) if number not in filled]
+            self.numbers = {id(each): number for number, each in enumerate(self.all_rooms)}
+        is_asked = self.apart is not None and self.apart.asked(self.numbers[id(room)], rows, runs)
+        return self.apart if is_asked else None
 
     def close(self) -> None:
         self.forget()
         self.pool.shutdown()
         if self.apart is not None:
             self.apart.close()
-        self.current, self.rooms = None, []  # now, not when Python finds out that nobody has them
+        self.current, self.rooms, self.all_rooms = None, [], []  # now, not when Python finds out that nobody has them
+
+
+class Rooms(NamedTuple):
+    """For a block: for its steps, and for its renewals, if there are any."""
+
+    steps: "Room"
+    renewals: "Room | None"
 
 
 class Room:
@@ -173,11 +205,22 @@ class Room:
         ]
         self.columns = jax.tree.unflatten(structure, arrays)
         self.weights = None if weights is None else aligned((total,), weights)
+        self.views: dict[tuple[int, int], jax.Array] = {}
 
     def parts(self, group: int) -> Parts:
         """The parts of a group, on the device."""
         room, parts = Part(self.columns, self.weights), zip(self.groups[group], self.offsets[group], strict=True)
-        return tuple(jax.tree.map(partial(on_device, offset), part, room) for part, offset in parts)
+        return tuple(jax.tree.map(partial(self.on_device, offset), part, room) for part, offset in parts)
+
+    def on_device(self, offset: int, shape: jax.ShapeDtypeStruct, room: np.ndarray) -> jax.Array:
+        """On a CPU without a copy, once for all blocks: the room is not written to before the device is done."""
+        rows = room[offset : offset + number_of_rows(shape)].reshape(shape.shape)
+        if jax.default_backend() != "cpu" or rows.dtype.kind not in "fiu" or not rows.size:
+            return jax.device_put(rows)
+        here = id(room), offset
+        if here not in self.views:
+            self.views[here] = jax.dlpack.from_dlpack(rows)
+        return self.views[here]
 
 
 def number_of_rows(shape: jax.ShapeDtypeStruct) -> int:
@@ -185,15 +228,26 @@ def number_of_rows(shape: jax.ShapeDtypeStruct) -> int:
     return math.prod(shape.shape[:3])
 
 
-def on_device(offset: int, shape: jax.ShapeDtypeStruct, room: np.ndarray) -> jax.Array:
-    rows = room[offset : offset + number_of_rows(shape)].reshape(shape.shape)
-    if jax.default_backend() == "cpu" and rows.dtype.kind in "fiu" and rows.size:
-        return jax.dlpack.from_dlpack(rows)  # without a copy: the room is not written to before the device is done
-    return jax.device_put(rows)
+class Piece(NamedTuple):
+    """Rows that are needed, and the runs of places that they go to, one after the other: the first place and the length
+    of each."""
+
+    rows: np.ndarray
+    runs: np.ndarray
 
 
-def places_of(wish: Wish, used: np.ndarray | bool, offset: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that are needed, of the steps that are used, and their places from `offset` on."""
+def piece_of(wish: Wish, used: np.ndarray | bool, offset: int) -> Piece:
+    """What is needed of the steps that are used, with places from `offset` on."""
     rows, needed = np.asarray(wish.rows), np.asarray(wish.needed)
-    wanted = np.broadcast_to((needed & used)[..., None], rows.shape).ravel()
-    return rows.ravel()[wanted], offset + np.flatnonzero(wanted)
+    size, wanted = rows.shape[-1], (needed & used).ravel()
+    begins, ends = np.flatnonzero(np.diff(wanted.astype(np.int8), prepend=0, append=0)).reshape(-1, 2).T
+    runs = np.stack([offset + begins * size, (ends - begins) * size], axis=1)
+    return Piece(rows.reshape(-1, size)[wanted].ravel(), runs)
+
+
+def take(column: np.ndarray, rows: np.ndarray, runs: np.ndarray, out: np.ndarray) -> None:
+    """Rows of a column in memory into runs of places."""
+    begin = 0
+    for place, length in runs.tolist():
+        column.take(rows[begin : begin + length], axis=0, out=out[place : place + length], mode="clip")
+        begin += length

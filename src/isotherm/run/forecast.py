@@ -18,7 +18,7 @@ from isotherm.run.problem import Run
 from isotherm.samplers.base import Renewing, Sampler
 from isotherm.types import RandomKey
 
-BLOCK_BYTES = 2**25  # of a block, for the steps of all chains; for renewals as much again
+BLOCK_BYTES = 3 * 2**25  # of a block, for the steps of all chains; for renewals as much again
 MOST_STEPS = 4096  # of a block
 
 Wishes: TypeAlias = tuple[Wish, ...]
