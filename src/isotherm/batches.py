@@ -134,10 +134,11 @@ def gathered(rows: Int[Array, " n"], data: Batch) -> Batch:
 
 
 def waits_for_memory(column: Array) -> bool:
-    """Whether a gather spends most of its time waiting for memory: a row has one to four cache lines, out of more than
-    a core's cache holds. Of longer rows the hardware prefetches the rest itself (benchmarks/gather.py)."""
+    """Whether a gather spends much of its time waiting for memory: the column is larger than a core's cache. To gather
+    a number or two a row is as quick as a prefetch, and of long rows the hardware prefetches most itself
+    (benchmarks/gather.py)."""
     row = column.nbytes // column.shape[0]
-    return jax.default_backend() == "cpu" and column.nbytes >= BEYOND_CACHE and LINE <= row <= 4 * LINE
+    return jax.default_backend() == "cpu" and column.nbytes >= BEYOND_CACHE and LINE // 4 <= row <= 8 * LINE
 
 
 def prefetched(rows: Int[Array, " n"], column: Array) -> Int[Array, " n"]:
