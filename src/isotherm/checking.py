@@ -13,10 +13,11 @@ from isotherm.anchoring.forces import forces_at
 from isotherm.anchoring.progress import Passes
 from isotherm.diagnostics.stein import BLOCKS, SteinMoments, SteinTails, stein_moments, stein_tails
 from isotherm.posterior import Posterior, opened
-from isotherm.run.checks import as_data, check_data, named_entries, nested_params
-from isotherm.run.doubts import FEWEST_DRAWS, RARE, STRICT, Line, converged, entry, number_of_entries, statistics
+from isotherm.run.checks import as_data, check_data
+from isotherm.run.doubts import FEWEST_DRAWS, RARE, STRICT, Line, converged, number_of_entries, statistics
 from isotherm.run.goal import watched
 from isotherm.run.labels import as_sampled
+from isotherm.run.names import entry, named_entries, nested_params
 from isotherm.run.problem import is_function, starting_points
 from isotherm.types import Batch, Params, Results
 

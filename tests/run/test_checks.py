@@ -13,7 +13,7 @@ import pytest
 import isotherm
 from isotherm.run import checks
 from isotherm.run.checks import check_data
-from isotherm.run.problem import flattening, is_function, make_run
+from isotherm.run.problem import is_function, make_run
 
 X = np.linspace(0, 1, 12, dtype=np.float32).reshape(6, 2)
 Y = np.ones(6, np.float32)
@@ -348,12 +348,6 @@ def test_a_function_that_cannot_be_hashed():
 
     with pytest.raises(TypeError, match=r"log_likelihood must be hashable.*; give a function, or give its class"):
         sample(posterior=isotherm.Posterior(Unhashable(), log_prior))
-
-
-def test_an_entry_is_called_what_a_user_would_call_it():
-    _, unravel = flattening({"b": np.float32(0), "w": np.zeros((2, 3), np.float32)})
-    assert checks.entry_name(unravel, np.array([-9.0, 0, 1, 2, 3, 4, 5]), np.dtype(np.float32)) == "b"
-    assert checks.entry_name(unravel, np.array([0.0, 0, 1, 2, -7, 4, 5]), np.dtype(np.float32)) == "w[1, 0]"
 
 
 def densities(rows, wrong):

@@ -20,6 +20,7 @@ from isotherm.columns import host, shapes
 from isotherm.posterior import Posterior, Unravel, opened
 from isotherm.run import checks
 from isotherm.run.evaluation import Evaluation
+from isotherm.run.names import entry_name
 from isotherm.run.problem import MOST_SEED, flattening, starting_points
 from isotherm.types import Batch, Params, Scalar, Vector
 
@@ -252,7 +253,7 @@ class _Anchoring:
         values, vectors = np.linalg.eigh(K)
         if values[0] > INDEFINITE * max(1.0, values[-1]):
             return whitened(np.eye(len(K)), K)
-        name = checks.entry_name(self.unravel, np.asarray(at.factor, np.float64) @ vectors[:, 0], at.origin.dtype)
+        name = entry_name(self.unravel, np.asarray(at.factor, np.float64) @ vectors[:, 0], at.origin.dtype)
         raise NoMode(
             f"the log posterior has no maximum: where Newton's method ends, it does not bend down along {name}"
         )

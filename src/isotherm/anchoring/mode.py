@@ -11,7 +11,7 @@ import numpy as np
 
 from isotherm.anchored import Coordinates
 from isotherm.anchoring.sums import RowSums, prior_gradient, prior_hessian
-from isotherm.run.checks import entry_name
+from isotherm.run.names import entry_name
 
 FLAT = 1e-6  # a curvature over the largest, with unit diagonal, that is none: float32 has seven digits
 ENOUGH = 0.05  # of the gain that was expected: a step with less is not taken

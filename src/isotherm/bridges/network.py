@@ -10,7 +10,7 @@ import numpy as np
 
 from isotherm import arguments
 from isotherm.posterior import Posterior
-from isotherm.run.checks import variable_names
+from isotherm.run.names import variable_names
 from isotherm.types import Batch, Example, Params, Results, Scalar
 
 

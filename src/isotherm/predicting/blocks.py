@@ -14,7 +14,7 @@ import numpy as np
 
 from isotherm import bars
 from isotherm.predicting.draws import Draws, filled
-from isotherm.run import checks
+from isotherm.run.names import variable_names
 from isotherm.types import Batch, Example, Params
 
 VALUES = 2**25  # bytes of values at all draws, of one block of rows
@@ -56,7 +56,7 @@ def make_task(function: Function, draws: Draws, columns: Batch, rows: int) -> Ta
     leaves = jax.tree.leaves(shapes)
     if not leaves:
         raise ValueError("function must return an array or a pytree of arrays, got none; is there a return missing?")
-    names = ["prediction"] if jax.tree_util.all_leaves([shapes]) else checks.variable_names(shapes)
+    names = ["prediction"] if jax.tree_util.all_leaves([shapes]) else variable_names(shapes)
     for name, leaf in zip(names, leaves, strict=True):
         if np.dtype(leaf.dtype).kind not in "biuf":
             raise TypeError(f"function must return real numbers, got dtype {leaf.dtype} of {name}")

@@ -6,7 +6,7 @@ import warnings
 import jax
 import numpy as np
 
-from isotherm.run import checks
+from isotherm.run import names
 from isotherm.types import Params, Results
 
 KEPT = 2**26  # bytes of draws that are kept between blocks of rows; more are read again
@@ -22,8 +22,8 @@ class Draws:
         self.dataset = posterior.isel(chain=good, draw=slice(None, None, every))
         arrays = {str(name): array for name, array in self.dataset.data_vars.items()}
         shaped = {name: np.zeros(array.shape[2:], array.dtype) for name, array in arrays.items()}
-        self.params = checks.nested_params(shaped) if init is None else init
-        self.names = checks.variable_names(self.params)
+        self.params = names.nested_params(shaped) if init is None else init
+        self.names = names.variable_names(self.params)
         if sorted(self.names) != sorted(arrays):
             raise ValueError(
                 f"the draws have {', '.join(arrays)}, and init has {', '.join(self.names)}; give init= as in the run"

@@ -10,9 +10,9 @@ import numpy as np
 
 from isotherm.alias import AliasTable
 from isotherm.columns import Column, host, on_disk, opened, shapes, streamed
-from isotherm.posterior import Posterior, Unravel
-from isotherm.run.doubts import entry
+from isotherm.posterior import Posterior
 from isotherm.run.evaluation import Evaluation
+from isotherm.run.names import variable_names
 from isotherm.run.tables import columns, is_table
 from isotherm.types import Array, Batch, Float, Params, Scalar, Vector
 
@@ -203,49 +203,6 @@ def check_names(params: Params) -> None:
         if "/" in name or taken[name] > 1:
             why = "contains a slash" if "/" in name else "is also the name of another array or dimension of the results"
             raise ValueError(f"init has a parameter named {name!r}, which {why}; rename it")
-
-
-def variable_names(params: Params) -> list[str]:
-    """What the arrays of the parameters are called in the results: "theta" for a bare array, paths for a tree."""
-    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(params)]
-    return [jax.tree_util.keystr(path, simple=True, separator=".") or "theta" for path in paths]
-
-
-def named_entries(params: Params) -> tuple[list[str], list[str]]:
-    """What a user calls each entry of flat parameters, and each array of the parameters, in their order."""
-    arrays, entries = variable_names(params), []
-    for name, leaf in zip(arrays, jax.tree.leaves(params), strict=True):
-        entries += [entry(name, np.shape(leaf), index) for index in range(math.prod(np.shape(leaf)))]
-    return entries, arrays
-
-
-def nested_params(arrays: dict[str, np.ndarray]) -> Params:
-    """The nest of dicts and lists whose arrays have these names in the results; a bare array for "theta" alone."""
-    if list(arrays) == ["theta"]:
-        return arrays["theta"]
-    nest: dict[str, Any] = {}
-    for name, array in arrays.items():
-        *outer, last = name.split(".")
-        inner = nest
-        for key in outer:
-            inner = inner.setdefault(key, {})
-        inner[last] = array
-
-    def listed(node: Any) -> Any:
-        if not isinstance(node, dict):
-            return node
-        children = {key: listed(child) for key, child in node.items()}
-        if set(children) == set(map(str, range(len(children)))):
-            return [children[str(index)] for index in range(len(children))]
-        return children
-
-    return listed(nest)
-
-
-def entry_name(unravel: Unravel, flat: np.ndarray, dtype: np.dtype) -> str:
-    """What a user calls the largest entry of flat parameters: "theta[3]", "bias"."""
-    params = jax.eval_shape(unravel, jax.ShapeDtypeStruct(flat.shape, dtype))
-    return named_entries(params)[0][int(np.argmax(np.abs(flat)))]
 
 
 def check_finite(name: str, array: np.ndarray | Column, word: str) -> None:

@@ -10,6 +10,7 @@ from scipy.special import chdtri
 from isotherm.diagnostics.convergence import Convergence, convergence
 from isotherm.diagnostics.stein import standard_errors
 from isotherm.run.goal import R_HAT, Goal, watched
+from isotherm.run.names import entry
 from isotherm.samplers.eccadl import DENSE_UP_TO
 from isotherm.types import Results
 
@@ -105,11 +106,6 @@ def entry_of(tree: Results, index: int) -> str:
             return entry(str(name), array.shape[2:], index)
         index -= size
     raise IndexError(f"there is no entry {index} more")
-
-
-def entry(name: str, shape: tuple[int, ...], index: int) -> str:
-    """What a user calls an entry of an array: "theta[3]", "bias"."""
-    return f"{name}[{', '.join(map(str, np.unravel_index(index, shape)))}]" if shape else name
 
 
 def converged(draws: np.ndarray, names: list[str], bounds: Bounds) -> list[Line]:

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from isotherm.run.chains import Snapshot
-from isotherm.run.checks import variable_names
+from isotherm.run.names import variable_names
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run
 from isotherm.samplers.settings import attributes

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm.processes import rows_of
-from isotherm.run.checks import variable_names
+from isotherm.run.names import variable_names
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run
 from isotherm.types import Vector

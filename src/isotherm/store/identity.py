@@ -12,8 +12,9 @@ import numpy as np
 
 from isotherm import processes
 from isotherm.columns import Column, streamed
-from isotherm.run.checks import named, variable_names
+from isotherm.run.checks import named
 from isotherm.run.evaluation import Evaluation
+from isotherm.run.names import variable_names
 from isotherm.run.problem import Run
 from isotherm.store.arrays import check_name
 from isotherm.types import Batch, Json, Params
