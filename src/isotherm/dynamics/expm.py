@@ -142,7 +142,17 @@ def krylov(matvec: Matvec, v: Vector, rank: int) -> tuple[Scalar, Krylov]:
 
 
 class Growing(NamedTuple):
-    """A space that grows until exp(−tS)v is right in it, and what bounds the error so far."""
+    """A space that grows until exp(−tS)v is right in it, and what bounds the error so far.
+
+    It is finished when it is the smallest, closed, of at most `most` < d dimensions in which exp(−tS)v is right to
+    `tolerance` of its change, as far as can be told with a guessed β. The guess is trusted from two products on: one
+    alone has hardly met the largest eigenvalues. The change is taken as min(1, t‖Sv‖/‖v‖) ‖v‖.
+
+    What exp(−tS)v lacks in a space of k dimensions is at most Π tβ_j / (k! det(I + tT/m)) of ‖v‖, for any m > k: the
+    error is at most β_k t |e_kᵀ φ(tT) e_1| (Saad's estimate, a bound where S ≥ 0). That entry is Π tβ_j times the
+    divided difference of φ at T's eigenvalues x_i, which is the mean of e^(−Σλx) over a simplex, over k!; the λ are
+    exponential variables divided by their sum, and Jensen's inequality gives at most Π 1/(1 + x_i/m).
+    """
 
     space: Krylov
     bound: Bound
@@ -179,20 +189,6 @@ class Growing(NamedTuple):
         return jax.lax.while_loop(
             lambda growing: growing.is_short(t, tolerance, most), lambda growing: growing.grown(matvec, t, most), begin
         ).space.closed()
-
-
-def sufficient(matvec: Matvec, t: Number, v: Vector, tolerance: float, most: int) -> tuple[Scalar, Krylov]:
-    """‖v‖ and the smallest space, closed, of at most `most` < d dimensions in which exp(−tS)v is right to `tolerance`
-    of its change, as far as can be told with a guessed β. The guess is trusted from two products on: one alone has
-    hardly met the largest eigenvalues. The change is taken as min(1, t‖Sv‖/‖v‖) ‖v‖.
-
-    What exp(−tS)v lacks in a space of k dimensions is at most Π tβ_j / (k! det(I + tT/m)) of ‖v‖, for any m > k: the
-    error is at most β_k t |e_kᵀ φ(tT) e_1| (Saad's estimate, a bound where S ≥ 0). That entry is Π tβ_j times the
-    divided difference of φ at T's eigenvalues x_i, which is the mean of e^(−Σλx) over a simplex, over k!; the λ are
-    exponential variables divided by their sum, and Jensen's inequality gives at most Π 1/(1 + x_i/m).
-    """
-    norm, growing = Growing.begun(matvec, t, v, most)
-    return norm, growing.finished(matvec, t, tolerance, most)
 
 
 def lanczos(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
