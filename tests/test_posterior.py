@@ -65,6 +65,9 @@ def test_force_and_covariance_are_those_of_per_example_gradients(model, replace)
     white = found.covariance.whitened(jnp.asarray(w))
     np.testing.assert_allclose(white.matvec(jnp.asarray(v)), w * (S @ (w * v)), rtol=1e-10, atol=1e-10 * scale)
     np.testing.assert_allclose(white.dense(), w[:, None] * S * w, rtol=1e-10, atol=1e-10 * scale)
+    for half, first in zip(found.covariance.halves(jnp.asarray(v)), (0, 1), strict=True):
+        expected = (N**2 / n if replace else N * (N - n) / n) * np.cov(g[first::2].T, ddof=1) @ v
+        np.testing.assert_allclose(half, expected, rtol=1e-10, atol=1e-10 * scale)
 
 
 @pytest.mark.usefixtures("float64")

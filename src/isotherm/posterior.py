@@ -28,6 +28,7 @@ from isotherm.types import (
     Bool,
     Example,
     Float,
+    Int,
     Matrix,
     Number,
     Params,
@@ -60,6 +61,19 @@ class Covariance:
         u = self.tangents(v)
         return self.scale * self.cotangents(u - u.mean())
 
+    def halves(self, v: Vector) -> tuple[Vector, Vector]:
+        """S v as each half of the rows tells it; their errors are independent, so their product has none on average."""
+        u = self.tangents(v)
+        chosen = [self._every_second(u.size, first) for first in (0, 1)]
+        counts = [jnp.maximum(self._total(jnp.sum(rows, dtype=u.dtype)), 2) for rows in chosen]
+
+        def half(rows: Bool[Array, " n"], count: Scalar) -> Vector:
+            mean = self._total(jnp.sum(jnp.where(rows, u, 0))) / count
+            scale = self.scale * (sum(counts) - 1) / (count - 1)
+            return self._total(scale * self.cotangents(jnp.where(rows, u - mean, 0)))
+
+        return half(chosen[0], counts[0]), half(chosen[1], counts[1])
+
     def dense(self) -> Matrix:
         """S itself, one product of centred per-example gradients."""
         g = self._centred()
@@ -86,14 +100,24 @@ class Covariance:
         g = self.gradients()
         return g - g.mean(axis=0, keepdims=True)
 
+    def _every_second(self, n: int, first: int) -> Bool[Array, " n"]:
+        """Which of n rows they are."""
+        return jnp.arange(n) % 2 == first
+
+    def _total(self, here: Array) -> Array:
+        """The sum with what rows elsewhere have, if there are any."""
+        return here
+
 
 @dataclass(frozen=True)
 class Part:
     """Which rows of a batch are here, if others are on other devices along an axis of a mesh. The batch has `rows` rows
-    in all; those here count where `counted` says so. `unit` is 1, or NaN where there was no room for all of them."""
+    in all, of which these have the numbers `places`; they count where `counted` says so. `unit` is 1, or NaN where
+    there was no room for all of them."""
 
     axis: str
     rows: int
+    places: Int[Array, " n"]
     counted: Bool[Array, " n"]
     unit: Scalar
 
@@ -130,6 +154,12 @@ class SharedCovariance(Covariance):
 
     def _centred(self) -> Float[Array, "n d"]:
         return jnp.where(self.part.counted[:, None], self.gradients() - self.mean[None, :], 0)
+
+    def _every_second(self, n: int, first: int) -> Bool[Array, " n"]:
+        return self.part.counted & (self.part.places % 2 == first)
+
+    def _total(self, here: Array) -> Array:
+        return self.part.total(here)
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,9 @@ class Shards:
         """The rows of a batch that are here, how often each counts, and what part of the batch they are."""
         first, length = self.bounds[0, 0], self.bounds[0, 1]
         if not batches.replace and batches.size == batches.population:
-            counted = jnp.arange(jax.tree.leaves(self.columns)[0].shape[0]) < length
-            return self.columns, None, Part(ROWS, batches.population, counted, jnp.ones(()))
+            numbers = jnp.arange(jax.tree.leaves(self.columns)[0].shape[0])
+            part = Part(ROWS, batches.population, first + numbers, numbers < length, jnp.ones(()))
+            return self.columns, None, part
         rows = batches.rows(key) if table is None else batches.weighted_rows(key, table)
         local = rows - first.astype(rows.dtype)
         is_here = (local >= 0) & (local < length.astype(rows.dtype))
@@ -77,7 +78,7 @@ class Shards:
         places = jnp.where(counted, places, places[0])
         local = jnp.clip(local[places], 0, length.astype(rows.dtype) - 1)
         weights = None if table is None else table.weights[rows[places]]
-        part = Part(ROWS, batches.size, counted, jnp.where(count > room, jnp.nan, 1.0))
+        part = Part(ROWS, batches.size, places, counted, jnp.where(count > room, jnp.nan, 1.0))
         return gathered(local, self.columns), weights, part
 
 

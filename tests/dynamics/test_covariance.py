@@ -98,8 +98,18 @@ def test_stiffness_is_the_curvature_that_the_noise_does_not_outweigh():
     found = estimate(Dense, 3, K=jnp.asarray(CURVED))
     expected = np.linalg.eigvalsh(CURVED - SHARE * np.asarray(found.average))[-1]
     np.testing.assert_allclose(found.stiffness, expected, rtol=0.05)
-    inner = estimate(LowRank, 50, K=jnp.asarray(CURVED))
-    assert inner.stiffness >= expected  # no friction is counted on outside the span
+
+
+@pytest.mark.usefixtures("float64")
+def test_stiffness_of_low_rank_is_that_in_the_span_and_half_the_curvature_outside():
+    """Within what a window of 20 batches says of S, and ten steps of the power method of K."""
+    found = estimate(LowRank, 50, K=jnp.asarray(CURVED))
+    Q = np.asarray(found.basis)
+    P = np.eye(d) - Q.T @ Q
+    inside = np.linalg.eigvalsh(Q @ (CURVED - SHARE * np.diag(SPREAD**2)) @ Q.T)[-1]
+    outside = np.linalg.eigvalsh(P @ CURVED @ P)[-1]
+    np.testing.assert_allclose(found.stiffness, inside + 0.5 * outside, rtol=0.1)
+    np.testing.assert_allclose(found.outside.strongest, outside, rtol=0.1)
 
 
 @pytest.mark.parametrize("K", [None, jnp.full((d, d), jnp.nan)], ids=["none", "not finite"])
@@ -164,7 +174,28 @@ def test_low_rank_finds_the_leading_directions_and_the_mean_of_the_rest():
     np.testing.assert_allclose(found.basis @ found.basis.T, np.eye(4), atol=1e-10)
     np.testing.assert_allclose(found.rest, 1.0, rtol=0.11)
     assert found.middle() == found.rest
-    assert found.unseen() == found.rest
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("rows", [20, n])
+def test_low_rank_knows_how_much_noise_differs_outside_its_span(rows):
+    """Of eigenvalues 25, 4 and six 1 the mean is 35/8 and the standard deviation 7.85; from 20 rows a batch as from
+    200, though 20 rows alone would spread equal eigenvalues by √(8/20) of their mean. v·Sv varies by 0.8 of its mean
+    over random directions, so 1,000 of them leave an error of 3 %; and of v·S²v, which has a fourth root here, 1 %."""
+    spread = np.array([90.0, 80.0, 70.0, 60.0, 5.0, 2.0] + [1.0] * (d - 6))
+    renew = jax.jit(lambda found, g, key: found.renewed(TRUE, TRUE, local(g), 1000.0, key))
+    found = first(LowRank, gradients(0, spread, rows), 4)
+    for seed in range(1, 2000):
+        found = renew(found, gradients(seed, spread, rows), jax.random.key(seed))
+    values = spread[4:] ** 2
+    np.testing.assert_allclose(found.rest, values.mean(), rtol=0.1)
+    np.testing.assert_allclose(found.unseen(), np.sqrt(values.mean() * values.std()), rtol=0.1)
+
+
+@pytest.mark.usefixtures("float64")
+def test_noise_that_is_the_same_outside_the_span_needs_no_friction():
+    found = estimate(LowRank, 400)
+    assert found.unseen() < 0.5 * found.rest  # a fourth root of an error of some percent
 
 
 @pytest.mark.usefixtures("float64")

@@ -34,6 +34,7 @@ CASES = {
     "all rows": (posterior, isotherm.sgld(1e-4), {"batch_size": ROWS, "replace": False}),
     "eccadl": (posterior, isotherm.eccadl(), {"batch_size": 60}),
     "anchored eccadl": (anchored, isotherm.eccadl(), {}),
+    "low-rank eccadl": (posterior, isotherm.eccadl(covariance="low_rank", rank=2), {"batch_size": 60}),
 }
 
 
@@ -70,8 +71,8 @@ def operators():
 
     def asked(noisy):
         v, S = jnp.arange(1.0, 1 + PARAMETERS), noisy.covariance.whitened(jnp.linspace(1, 2, PARAMETERS))
-        parts = [noisy.force, S.matvec(v), S.dense().ravel(), S.diagonal(), S.trace()[None], noisy.curvature.matvec(v)]
-        return jnp.concatenate(parts)
+        products = [S.matvec(v), *S.halves(v), noisy.curvature.matvec(v)]
+        return jnp.concatenate([noisy.force, *products, S.dense().ravel(), S.diagonal(), S.trace()[None]])
 
     def program(key, position, columns, evaluation):
         first, _ = evaluation.noisy(key, position, columns)

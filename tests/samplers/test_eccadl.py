@@ -113,7 +113,7 @@ def test_the_thermostat_does_not_wind_up_on_a_long_way_down():
 
 
 def test_the_friction_outweighs_the_noise_that_a_low_rank_estimate_does_not_see():
-    """A is at least eight times (h/2)ρ, and ξ moves with it."""
+    """A is at least h√(ρσ), σ the standard deviation of the noise outside the span, and ξ moves with it."""
     sampler = isotherm.eccadl(0.003, covariance="low_rank", rank=4)
     tree = isotherm.sample(
         POSTERIOR, sampler, {"x": X, "y": Y}, jnp.asarray(TRUTH, jnp.float32), batch_size=n, steps=3000, progress=False
@@ -123,7 +123,7 @@ def test_the_friction_outweighs_the_noise_that_a_low_rank_estimate_does_not_see(
 
 
 def test_auto_leaves_the_noise_that_a_low_rank_estimate_does_not_see_to_the_friction():
-    """(h/2)ρ is at most an eighth of A, so a tenth of the friction gives a tenth of the step."""
+    """h√(ρσ) is at most A, so a tenth of the friction gives a tenth of the step."""
     data, found = {"x": X, "y": Y}, {}
     for friction in (1e-3, 1e-4, 0.0):
         sampler = isotherm.eccadl("auto", friction, covariance="low_rank", rank=4)

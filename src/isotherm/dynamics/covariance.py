@@ -10,7 +10,6 @@ them. `Estimate` says what it can do; it comes in three sizes:
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -28,6 +27,7 @@ SEEN = 1e-5  # an eigenvalue over the largest, at least, that float32 knows
 STALE = 0.5  # of the noise that is remembered, at least, that a batch must have; if not, it is forgotten
 FAR = 4.0  # standard errors by which it must be less
 MOST_LEFT_OUT = 0.5  # of the noise along the eigenvectors of an average over few rows
+ALIKE = 0.5  # how much of a curvature counts where the noise friction is the same in all directions
 BLOCK = 2  # how many of its directions a low-rank estimate renews at a time
 
 
@@ -60,11 +60,10 @@ class Local(NamedTuple):
         K = self.ratio * S if self.curvature is None else self.curvature.dense(S[0])
         return jnp.where(jnp.isfinite(K).all(), K, self.ratio * S)
 
-    def products(self, v: Vector) -> tuple[Vector, Vector]:
-        """S v and K v."""
-        image = self.covariance.matvec(v)
+    def curved(self, v: Vector, image: Vector) -> Vector:
+        """K v; `image` is S v."""
         bent = self.ratio * image if self.curvature is None else self.curvature.matvec(v)
-        return image, jnp.where(jnp.isfinite(bent).all(), bent, self.ratio * image)
+        return jnp.where(jnp.isfinite(bent).all(), bent, self.ratio * image)
 
 
 class Directions(NamedTuple):
@@ -139,7 +138,8 @@ class Estimate(Protocol):
         ...
 
     def unseen(self) -> Scalar:
-        """The mean eigenvalue of Ŝ over the directions that have none of their own, or 0."""
+        """How much noise directions have that no eigenvalue of Ŝ is kept for: the geometric mean of the mean and of the
+        standard deviation of their eigenvalues. 0 if there are none, or if their noise is the same."""
         ...
 
 
@@ -234,7 +234,7 @@ class Dense(NamedTuple):
 
 
 class Outside(NamedTuple):
-    """The strongest curvature outside a span, by one step of the power method a renewal."""
+    """The strongest curvature outside a span, by steps of the power method."""
 
     vector: Vector
     strongest: Scalar
@@ -244,8 +244,8 @@ class Outside(NamedTuple):
         v = jax.random.normal(key, position.shape, position.dtype)
         return cls(v / jnp.linalg.norm(v), jnp.zeros((), position.dtype))
 
-    def renewed(self, due: Condition, local: Local, outside: Callable[[Vector], Vector]) -> "Outside":
-        image = outside(local.products(self.vector)[1])
+    def renewed(self, due: Condition, image: Vector) -> "Outside":
+        """`image` is K times the vector, without its part in the span."""
         size = jnp.linalg.norm(image)
         turns = due & (size > 0)
         # The norm of Kv is nearer to the largest eigenvalue than v·Kv, and never beyond it.
@@ -278,8 +278,9 @@ class Diagonal(NamedTuple):
     def _renewed(self, local: Local, weight: Scalar, key: RandomKey) -> "Diagonal":
         values = blend(self.values, local.covariance.diagonal(), weight)
         signs = jax.random.rademacher(key, self.values.shape, self.values.dtype)
-        curvatures = blend(self.curvatures, signs * local.products(signs)[1], weight)
-        outside = self.outside.renewed(jnp.array(True), local, lambda v: v)
+        curvatures = blend(self.curvatures, signs * local.curved(signs, local.covariance.matvec(signs)), weight)
+        strong = self.outside.vector
+        outside = self.outside.renewed(jnp.array(True), local.curved(strong, local.covariance.matvec(strong)))
         ceiling = jnp.maximum(outside.strongest, local.ratio * jnp.max(values))
         return Diagonal(self.renewals + 1, values, jnp.median(values), curvatures, outside, ceiling)
 
@@ -316,8 +317,13 @@ class Diagonal(NamedTuple):
 
 class LowRank(NamedTuple):
     """Ŝ = QᵀTQ + ρ(I − QᵀQ), the rows of Q orthonormal. They are renewed in turn, a block at a time: a product with
-    this batch's S gives a column of T and where outside the span its row should turn to, and one more gives ρ. K is
-    known in the same way: QKQᵀ, its mean outside the span, and its strongest direction there.
+    this batch's S gives a column of T and where outside the span its row should turn to. K is known in the same way,
+    QKQᵀ, but products with it are dear: of each block one row gets one, the other the next time. `beside` is QSQᵀ from
+    the same batches: what K and S have in common, errors too, is not in their difference, and what S has changed by
+    since then tells what K has, if the model is right.
+
+    A renewal also looks outside the span, in turn along a random direction, for the means of S, S² and K there, and
+    along K's strongest direction.
 
     One row follows another, each in place, so that little memory is needed beside Q; and a row is computed whether or
     not it is due and then chosen, since a branch would copy all of Q."""
@@ -328,7 +334,9 @@ class LowRank(NamedTuple):
     values: Float[Array, " k"]
     vectors: Float[Array, "k k"]
     rest: Scalar
+    rest_square: Scalar
     bent: Float[Array, "k k"]
+    beside: Float[Array, "k k"]
     curvatures: Float[Array, " k"]
     rest_curvature: Scalar
     inner_stiffness: Scalar
@@ -348,7 +356,21 @@ class LowRank(NamedTuple):
         random_key, renewal_key = jax.random.split(key)
         outside = Outside.random(position, jax.random.fold_in(random_key, k))
         nothing = cls(
-            zero, basis, square, none, vectors, zero, square, none, zero, zero, zero, outside, zero + local.ratio
+            renewals=zero,
+            basis=basis,
+            projected=square,
+            values=none,
+            vectors=vectors,
+            rest=zero,
+            rest_square=zero,
+            bent=square,
+            beside=square,
+            curvatures=none,
+            rest_curvature=zero,
+            inner_stiffness=zero,
+            inner_strongest=zero,
+            outside=outside,
+            ratio=zero + local.ratio,
         )
 
         def fill(i: Array, estimate: LowRank) -> LowRank:
@@ -375,48 +397,60 @@ class LowRank(NamedTuple):
     def renewed(
         self, due: Condition, curvature_due: Condition, local: Local, window: Number, key: RandomKey
     ) -> "LowRank":
-        visits = jnp.floor(self.renewals / self._blocks) + 1  # of this block
-        return self._renewed(due, local, windowed(visits, window), windowed(self.renewals + 1, window), key)
+        looks = jnp.floor(self.renewals / 2) + 1  # along a random direction
+        return self._renewed(due, local, windowed(self._visits + 1, window), windowed(looks, window), key)
 
     def _renewed(self, due: Condition, local: Local, weight: Scalar, rest_weight: Scalar, key: RandomKey) -> "LowRank":
         begin = self._size * (self.renewals.astype(jnp.int32) % self._blocks)
+        turn = self._visits.astype(jnp.int32)
 
         def row(i: Array, estimate: LowRank) -> LowRank:
-            return estimate._turned(due, begin + i, local, weight)
+            return estimate._turned(due, begin + (i + turn) % self._size, local, weight, i == 0)
 
         after = jax.lax.fori_loop(0, self._size, row, self)
         values, vectors = jnp.linalg.eigh(_symmetric(after.projected))
-        bent = _symmetric(after.bent)
-        curvatures = jnp.maximum(jnp.sum(vectors * (bent @ vectors), axis=0), 0)
+        now = _symmetric(after.bent + local.ratio * (after.projected - after.beside))
+        curvatures = jnp.maximum(jnp.sum(vectors * (now @ vectors), axis=0), 0)
         random = jax.random.normal(key, self.basis.shape[1:], self.basis.dtype)
         probe = after._orthonormal(random, after.basis @ random)
-        image, curved = local.products(probe)
+        at_random = self.renewals % 2 == 1
+        v = jnp.where(at_random, probe, self.outside.vector)
+        halves = local.covariance.halves(v)
+        image = (halves[0] + halves[1]) / 2
+        curved = local.curved(v, image)
+        inside = after.basis @ jnp.stack([*halves, curved], axis=1)
+        square = halves[0] @ halves[1] - inside[:, 0] @ inside[:, 1]
+        rest_weight = jnp.where(at_random, rest_weight, 0)
         new = after._replace(
             renewals=self.renewals + 1,
             values=jnp.maximum(values, 0),
             vectors=vectors,
-            rest=blend(self.rest, probe @ image, rest_weight),
+            rest=blend(self.rest, v @ image, rest_weight),
+            rest_square=blend(self.rest_square, square, rest_weight),
             curvatures=curvatures,
-            rest_curvature=blend(self.rest_curvature, probe @ curved, rest_weight),
-            inner_stiffness=jnp.linalg.eigvalsh(bent - local.share * _symmetric(after.projected))[-1],
-            inner_strongest=jnp.linalg.eigvalsh(bent)[-1],
-            outside=self.outside.renewed(due, local, lambda v: v - (after.basis @ v) @ after.basis),
+            rest_curvature=blend(self.rest_curvature, v @ curved, rest_weight),
+            inner_stiffness=jnp.linalg.eigvalsh(_symmetric(after.bent - local.share * after.beside))[-1],
+            inner_strongest=jnp.linalg.eigvalsh(now)[-1],
+            outside=self.outside.renewed(due & ~at_random, curved - inside[:, 2] @ after.basis),
         )
         small = jax.tree.map(lambda new, old: jnp.where(due, new, old), [*new[:1], *new[2:]], [*self[:1], *self[2:]])
         return LowRank(small[0], after.basis, *small[1:])
 
-    def _turned(self, due: Condition, i: Array, local: Local, weight: Scalar) -> "LowRank":
+    def _turned(self, due: Condition, i: Array, local: Local, weight: Scalar, curvature_due: Condition) -> "LowRank":
         """Row i by one step of subspace iteration, weighted as this batch is: q ← sq + κSq, orthonormal to other rows.
 
         s is the geometric mean of q·Sq and the least eigenvalue. With q·Sq alone, a row that holds a strong direction
         takes long to turn to a weak one; with the least eigenvalue alone, the batch's noise turns strong directions.
         """
         q = self.basis[i]
-        image, curved = local.products(q)
+        image = local.covariance.matvec(q)
+        curved = jax.lax.cond(curvature_due, lambda: local.curved(q, image), lambda: jnp.zeros_like(q))
         # One product, or XLA would keep a copy of the old basis for the second.
         inside, curving = (self.basis @ jnp.stack([image, curved], axis=1)).T
         column = jnp.where(due, blend(self.projected[i], inside, weight), self.projected[i])
-        bent = jnp.where(due, blend(self.bent[i], curving, weight), self.bent[i])
+        curvature_weight = jnp.where(due & curvature_due, weight, 0)
+        bent = blend(self.bent[i], curving, curvature_weight)
+        beside = blend(self.beside[i], inside, curvature_weight)
         others = jnp.arange(self.values.size, dtype=i.dtype) != i
         turned = jnp.sqrt(jnp.maximum(column[i] * self.values[0], 0)) * q + weight * image
         turns = due & (turned @ turned > 0)
@@ -425,6 +459,7 @@ class LowRank(NamedTuple):
             basis=self.basis.at[i].set(jnp.where(due, new, q)),
             projected=self.projected.at[i].set(column).at[:, i].set(column),
             bent=self.bent.at[i].set(bent).at[:, i].set(bent),
+            beside=self.beside.at[i].set(beside).at[:, i].set(beside),
         )
 
     def _orthonormal(self, row: Vector, overlap: Array, others: Array | bool = True) -> Vector:
@@ -441,6 +476,11 @@ class LowRank(NamedTuple):
     @property
     def _blocks(self) -> int:
         return self.values.size // self._size
+
+    @property
+    def _visits(self) -> Scalar:
+        """How often each block was renewed, at least."""
+        return jnp.floor(self.renewals / self._blocks)
 
     def directions(self) -> tuple[Directions, ...]:
         """Those inside the span, and the whole space less the span, as if all of it were outside."""
@@ -468,14 +508,16 @@ class LowRank(NamedTuple):
 
     @property
     def stiffness(self) -> Scalar:
-        """Outside the span the friction in K's strongest direction is not known, so all of K counts."""
-        return jnp.maximum(self.inner_stiffness, 0) + self.outside.strongest
+        """Outside the span no friction is counted on in K's strongest direction. But it is the same in all directions
+        there, so that it does not matter whether S and K have the same eigenvectors, and more of K is allowed."""
+        return jnp.maximum(self.inner_stiffness, 0) + ALIKE * self.outside.strongest
 
     def middle(self) -> Scalar:
         return self.rest
 
     def unseen(self) -> Scalar:
-        return self.rest
+        spread = jnp.maximum(self.rest_square - self.rest * self.rest, 0)
+        return jnp.sqrt(self.rest * jnp.sqrt(spread))
 
 
 def strongest_direction(matrix: Matrix, scale: Vector) -> tuple[Scalar, Vector]:

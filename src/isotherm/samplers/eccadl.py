@@ -33,7 +33,7 @@ ROWS = 5  # examples for each parameter, at least, from which "dense" estimates 
 AUTO = 2.0  # (h²/2)βλ for an eigenvalue λ from the middle of S, at most, at step_size="auto"
 BENT = 0.25  # the largest eigenvalue of h²K(I + (h²/2)βS)⁻¹, at most, at step_size="auto"
 WHITENED = 1.0  # the same where K is known to be I: S then has its eigenvectors, and the friction is exact at any h
-UNSEEN = 0.125  # (h/2)β times the mean eigenvalue outside a low-rank estimate, over A, at most, where one is "auto"
+UNSEEN = 2.0  # A over (h/2)β times the noise that a low-rank estimate leaves out, at least, where one is "auto"
 RESOLVED = 250.0  # μ over h²/β, at least, where μ is "auto"
 KNOWN = 1e-3  # K's mean outside a low-rank estimate over its largest eigenvalue, at least, to measure distances by it
 FAR = 4.0  # by how many standard errors a distance from the mode must be more than 1 to be believed
@@ -47,7 +47,7 @@ SPREAD = 1e4  # of the diagonal of K, above which it becomes the mass; float32 h
 LEAST = 1e-12  # a mass over the largest, at least
 AT_HOME = 4096  # steps after which no chain is taken to be far from home
 FORCE = 16  # batches from whose force a distance from the mode is measured
-RAMP: dict[type[Estimate], int] = {Dense: 25, LowRank: 100, Diagonal: 100}  # steps in which what h may be doubles
+RAMP: dict[type[Estimate], int] = {Dense: 25, LowRank: 50, Diagonal: 100}  # steps in which what h may be doubles
 MOST_EVERY = 2**30  # twice it is still a 32-bit step number
 
 
@@ -306,7 +306,7 @@ class ECCAdL(Thermostat):
         h = jnp.minimum(h, _largest_step(estimate.stiffness, bent))
         if self.friction is None:
             return h
-        outweighed = 2 * UNSEEN * self.friction * self.temperature / _positive(estimate.unseen())
+        outweighed = 2 * self.friction * self.temperature / _positive(UNSEEN * estimate.unseen())
         return jnp.where(self.friction > 0, jnp.minimum(h, outweighed), h)
 
     def _friction(self, estimate: Estimate, distance: Scalar, h: Scalar) -> Scalar:
@@ -314,7 +314,7 @@ class ECCAdL(Thermostat):
         out: all get the noise friction of their mean, and in those with more noise than that A is what cools."""
         if self.friction is not None:
             return jnp.asarray(self.friction, h.dtype)
-        return jnp.maximum(1, h / (2 * UNSEEN * self.temperature * distance) * estimate.unseen())
+        return jnp.maximum(1, UNSEEN * h / (2 * self.temperature * distance) * estimate.unseen())
 
 
 def _bit_length(step: Int[Array, ""]) -> Int[Array, ""]:
@@ -355,7 +355,7 @@ def eccadl(
         step_size: h, a number, a function of the step index, or "auto": the largest h at which (h²/2)βλ ≤ 2 for an
             eigenvalue λ from the middle of S, and h²K is at most a quarter of I + (h²/2)βS in every direction.
         friction: A, the effective friction; ξ starts there and has it as its mean. "auto" is 1; with "low_rank" it is
-            at least eight times the mean noise friction of the directions that are left out.
+            more where the noise of the directions that are left out is large and differs from one to the other.
         temperature: 1/β.
         thermal_mass: μ; "auto" is the number of parameters, or 250h²/β where that is more, as on an anchored posterior.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters. Unless given it is 1, or, where
