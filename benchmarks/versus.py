@@ -37,7 +37,8 @@ runs = {
     "(c) sgnht": (isotherms(c, isotherm.sgnht(5e-3), 10), 10),
     "(c) mccadl": (isotherms(c, isotherm.mccadl(5e-3), 10), 10),
     "network of 203,530, sgnht": (isotherms(n, isotherm.sgnht(1e-4), 30), 30),
-    "network of 203,530, eccadl": (isotherms(n, isotherm.eccadl(1e-4), 30), 30),
+    "network of 203,530, eccadl, 30 steps": (isotherms(n, isotherm.eccadl(1e-4), 30), 30),
+    "network of 203,530, eccadl, 400 steps": (isotherms(n, isotherm.eccadl(1e-4), 400), 400),
     "(e) sgnht, N = 1e4": (isotherms(linear(10**4), isotherm.sgnht(5e-4), 4000), 4000),
     "(e) sgnht, N = 1e7": (isotherms(linear(10**7), isotherm.sgnht(5e-7), 4000), 4000),
 }
