@@ -12,7 +12,7 @@ from isotherm.version import __version__ as __version__
 
 
 def _places() -> dict[str, tuple[str, str | None]]:
-    """Of each public name: the module it is in, and its name there, or None if it is that module."""
+    """For each public name, the module it is in and its name there; None if it is the module itself."""
     stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
     places: dict[str, tuple[str, str | None]] = {}
     for line in stub.body:

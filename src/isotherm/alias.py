@@ -31,12 +31,12 @@ class AliasTable(NamedTuple):
 
 
 def make_table(probabilities: ArrayLike, dtype: Any = np.float32, overwrite: bool = False) -> AliasTable:
-    """The table of N positive numbers; they need not add up to 1. `overwrite`: the memory of an array of float64 may be
-    used for it.
+    """The table of N positive numbers; they need not add up to 1. `overwrite`: an array of float64 may be overwritten,
+    to save memory.
 
     A row with more than its share 1/N fills up those with less, in order: small row k takes what it lacks from the
     first large row whose excess is not used up by then, and a large row that has given too much takes from the next
-    large one. What was lacking and what was in excess up to each row are cumulative sums, so both are a search in them.
+    large one. Both partners are found by a binary search in the cumulative sums of what rows lack and have in excess.
     """
     share = np.array(probabilities, np.float64, copy=None if overwrite else True)
     if share.ndim != 1 or not share.size:
@@ -67,7 +67,7 @@ def make_table(probabilities: ArrayLike, dtype: Any = np.float32, overwrite: boo
         for some in blocks(last):
             spent = np.searchsorted(lacking, excess[some], side="right")  # the small row that uses up a large one
             before = np.where(spent > 0, lacking[spent - 1], 0)
-            given = np.flatnonzero((spent < small.size) & (before < excess[some]))  # else it is used up, and no more
+            given = np.flatnonzero((spent < small.size) & (before < excess[some]))  # else it gives just its excess
             row = some.start + given
             share[large[row]] = 1 + excess[row] - lacking[spent[given]]
             aliases[large[row]] = large[row + 1]
@@ -80,7 +80,7 @@ def make_table(probabilities: ArrayLike, dtype: Any = np.float32, overwrite: boo
 
 
 def add_up(numbers: np.ndarray) -> None:
-    """Their cumulative sum, in their place."""
+    """The cumulative sum, in place."""
     for some in blocks(len(numbers)):
         if some.start:
             numbers[some.start] += numbers[some.start - 1]
@@ -88,5 +88,5 @@ def add_up(numbers: np.ndarray) -> None:
 
 
 def blocks(rows: int) -> Iterator[slice]:
-    """Of few rows each, so that what is computed on the way needs little memory beside the table."""
+    """Slices of BLOCK_ROWS rows, so that temporary arrays are small beside the table."""
     return (slice(first, min(first + BLOCK_ROWS, rows)) for first in range(0, rows, BLOCK_ROWS))

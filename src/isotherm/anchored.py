@@ -22,7 +22,7 @@ from isotherm.alias import AliasTable
 from isotherm.posterior import Posterior, Unravel
 from isotherm.types import Example, Matrix, Number, Params, Scalar, Vector
 
-START = 2**31  # no step has this number
+START = 2**31  # the random stream of starting points: no step has this number
 ARRAYS = ("coordinates", "gradient", "hessian", "rows", "findings")
 FUNCTIONS = ("log_likelihood", "log_prior", "unravel")
 
@@ -49,13 +49,13 @@ class Coordinates(NamedTuple):
 class Findings(NamedTuple):
     """What was found on the way to an anchor."""
 
-    passes: Number  # over the data that it took
+    passes: Number  # over the data, that the search took
     distance: Number  # of the anchor from the mode, in standard deviations, root mean square over directions
-    batch_size: Number  # with which the noise is
+    batch_size: Number  # chosen; the noises below are at this size
     noise: Number  # over the curvature, h²S/2 at h = 1, in its noisiest direction
     plain_noise: Number  # the same without Taylor terms and leverage
     bend: Number  # how far the force at typical draws is from a Gaussian's, over its size
-    modes: Number  # 2 if another one was seen, else 1
+    modes: Number  # 2 if another mode was seen, else 1
 
 
 @partial(register_dataclass, data_fields=ARRAYS, meta_fields=FUNCTIONS)
@@ -87,11 +87,11 @@ class Anchored(Posterior, has_arrays=True):
 
     @property
     def mode(self) -> Params:
-        """The anchor θ̂, which is near it."""
+        """The anchor θ̂, which is near the mode."""
         return self.unravel(jnp.asarray(self.coordinates.origin))
 
     def typical_params(self, seed: int, chains: int) -> list[Params]:
-        """Draws of the Gaussian that the posterior is near to."""
+        """Draws from the Gaussian that approximates the posterior."""
         z = np.random.default_rng([seed, START]).standard_normal((chains, len(self.gradient)))
         origin, factor = (np.asarray(part, np.float64) for part in self.coordinates)
         return [self.unravel(jnp.asarray(flat, self.gradient.dtype)) for flat in origin + z @ factor.T]
@@ -119,7 +119,7 @@ class Anchored(Posterior, has_arrays=True):
         return log_likelihood(origin + delta) - (value + first + second / 2)
 
     def exact(self, position: Vector, unravel: Unravel) -> Scalar:
-        """log π(θ) + G·δ + ½ δᵀHδ; the Taylor terms in z, where float32 keeps their digits whatever the columns."""
+        """log π(θ) + G·δ + ½ δᵀHδ; the Taylor terms in z, where float32 is enough whatever the columns' scales."""
         known = self.gradient @ position
         if self.hessian is not None:
             known += position @ (self.hessian @ position) / 2

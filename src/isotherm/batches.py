@@ -17,13 +17,13 @@ from isotherm.types import Array, Batch, Float, Int, RandomKey
 LINE = 64  # bytes of a cache line
 BEYOND_CACHE = 2**24  # bytes beyond which a column is in no core's cache
 MOST_FAST = 2**30  # rows up to which `threefry.integers_below` can number them
-LARGEST = 2**20  # a batch that is drawn with replacement may be larger than the data, within reason
+LARGEST = 2**20  # rows, up to which a batch drawn with replacement may be larger than the data
 
 
 def placed(column: Any) -> Array | Column:
-    """A column on the device, or, if it is on disk, as the device will see it. On a CPU a large one goes to memory that
-    NumPy asked for, which has large pages: the addresses of its rows are then found faster, which saves a fifth of a
-    step on 10,000,000 rows."""
+    """A column on the device, or, if it is on disk, in the dtype that the device will see. On a CPU a large one goes to
+    memory that NumPy allocates, which has huge pages: with fewer TLB misses, a step on 10,000,000 rows takes a fifth
+    less."""
     if isinstance(column, Column):
         return column.astype(jax.dtypes.canonicalize_dtype(column.dtype))
     if jax.default_backend() != "cpu" or isinstance(column, jax.Array):
@@ -38,7 +38,7 @@ def placed(column: Any) -> Array | Column:
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Room that begins with a cache line: JAX takes over only such memory, without a copy."""
+    """Memory aligned to a cache line: only such memory JAX takes over without a copy."""
     size = math.prod(shape) * dtype.itemsize
     room = np.empty(size + LINE, np.uint8)
     begin = -room.ctypes.data % LINE
@@ -101,7 +101,7 @@ class Batches:
         return self._distinct(key)
 
     def _distinct(self, key: RandomKey) -> Int[Array, " n"]:
-        """The first n distinct of a sequence of independent draws: a uniform subset, at a cost without N."""
+        """The first n distinct of a sequence of independent draws: a uniform subset, at a cost independent of N."""
 
         def repeated(rows: Array) -> Array:
             return jnp.concatenate([jnp.zeros((1,), bool), rows[1:] == rows[:-1]])
@@ -146,7 +146,7 @@ def prefetched(rows: Int[Array, " n"], column: Array) -> Int[Array, " n"]:
     itself copies number by number and waits for each row in turn."""
     flat = column.reshape(column.shape[0], -1)
     touched = flat[rows[:, None], jnp.arange(0, flat.shape[1], LINE // column.dtype.itemsize)[None, :]]
-    # Nothing is ever added, but XLA does not know, so it cannot drop the loads. They are written down before they are
-    # looked at: inside the sum, each load would wait for the one before it.
+    # What is added is always 0, but XLA does not know that, so it cannot drop the loads. The barrier keeps them out of
+    # the sum, in which each load would wait for the one before it.
     touched, rows = jax.lax.optimization_barrier((touched, rows))
     return rows + ((touched > 0).sum() > touched.size).astype(rows.dtype)

@@ -78,7 +78,7 @@ def check(
     """Whether to believe a run: convergence, and how far its mean, variance and tails are from the posterior's.
 
     R-hat and effective sample size cannot see a bias. This looks at the forces, the gradients of the log posterior, at
-    the draws: where draws are right, the forces are zero on average and the covariance of draws and forces is −1
+    the draws: where draws are right, the forces are zero on average and the covariance of draws and forces is −I
     (docs/check.md). It takes a few passes over the data.
 
     Args:
@@ -178,7 +178,7 @@ def _moments(
 
 
 def bounded(names: list[str], found: SteinMoments, tails: SteinTails, errors: float) -> Moments:
-    """With the bounds for one parameter, no less than so many standard errors."""
+    """The moments with their bounds for one parameter: at least so many standard errors."""
     return Moments(
         tuple(names),
         found,
@@ -190,7 +190,7 @@ def bounded(names: list[str], found: SteinMoments, tails: SteinTails, errors: fl
 
 
 def if_right(variance: np.ndarray | float, error: np.ndarray | float) -> np.ndarray:
-    """The error that a variance would have if it were 1: errors grow with it, and would excuse what they come from."""
+    """The error that a variance would have if it were 1: a larger one has a larger error, which would excuse it."""
     return np.asarray(error / np.maximum(variance, 1.0))
 
 
@@ -245,6 +245,6 @@ def _tails(moments: Moments) -> Line:
 
 
 def by_chance(parameters: int, blocks: int) -> float:
-    """Standard errors by which one of so many parameters is off in RARE of all cases. The errors come from so many
-    blocks: with few, they are often too small themselves, and Student's t has the tails of a ratio of the two."""
+    """How many standard errors the worst of so many parameters is off by chance, in a share RARE of cases. Student's t
+    allows for errors that come from so many blocks: from few blocks, they are often too small."""
     return float(-stdtrit(max(1, blocks - 1), RARE / 2 / parameters))

@@ -1,11 +1,11 @@
-"""What only some need (`pip install 'isotherm[plots]'`) is imported where it is used, and said in one sentence where
-it is missing."""
+"""Optional packages (`pip install 'isotherm[plots]'`) are imported where they are used; one that is missing is named
+in a sentence."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-PACKAGES = {"sklearn": "scikit-learn"}  # where what is installed is not called as what is imported
+PACKAGES = {"sklearn": "scikit-learn"}  # by module, where a package has another name
 
 
 class MissingExtraError(ModuleNotFoundError):
@@ -33,6 +33,6 @@ def extra(name: str, purpose: str) -> Iterator[None]:
 
 
 def require(module: str, name: str, purpose: str) -> None:
-    """The same before any work is lost, where the import itself comes late."""
+    """The same check before work that would be lost, where the import itself comes late."""
     if find_spec(module) is None:
         raise MissingExtraError(sentence(module, name, purpose), name=module)

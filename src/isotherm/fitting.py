@@ -20,17 +20,17 @@ from isotherm.samplers import eccadl
 from isotherm.sampling import check_place, run_to_end
 from isotherm.types import Batch, Json, Params, Results
 
-BURN_IN = 100  # steps on an anchored posterior: chains start at typical draws, and forget that in a few steps
-FIRST_DRAWS = 400  # of each chain, at least, after which one looks for the first time
-STEPS_A_DRAW = 2.5  # on an anchored posterior, about
+BURN_IN = 100  # steps on an anchored posterior: chains start at typical draws, and forget their starts soon
+FIRST_DRAWS = 400  # of each chain, at least, before the first look at convergence
+STEPS_A_DRAW = 2.5  # that an effective draw takes on an anchored posterior, about
 MOST_ANCHORED = 200_000  # steps
 PILOT = 300  # steps that show whether the noise is what it was measured to be
-MOST_BENT = 0.6  # of the force that is not a Gaussian's, at typical draws
+MOST_BENT = 0.6  # the relative difference of the force from a Gaussian's, at typical draws
 TOO_HOT = 2.0  # by how much ξ may be above A, beside 5 of its standard deviations
 SMALL = 5_000  # rows, of which all can be used at every step
-PLAIN_BATCH = (32, 1000)  # rows, at least and at most, of a sixteenth of the data
-PLAIN_PASSES = (20, 50, 300)  # burn-in, the first look, and the end
-EXACT_STEPS = (1_000, 4_000, 100_000)  # the same with all rows at every step
+PLAIN_BATCH = (32, 1000)  # rows: a batch is a sixteenth of the data, within these bounds
+PLAIN_PASSES = (20, 50, 300)  # burn-in, the first look at convergence, and the end
+EXACT_STEPS = (1_000, 4_000, 100_000)  # the same in steps, with all rows at every step
 
 
 def fit(
@@ -63,7 +63,7 @@ def fit(
             after 200,000 steps, or 300 passes over the data where anchoring does not pay.
         steps: after how many steps to stop at the latest; unlike `seconds`, it gives the same draws everywhere.
         anchored: whether to try anchoring. False saves the attempt for a model that is known to have many modes, such
-            as a network, and is not warned of.
+            as a network, and gives no warning.
         chains: how many independent chains.
         seed: same seed, same draws.
         store: a folder to be made, such as "run.zarr", with which `isotherm.resume` goes on however the run ends.
@@ -150,7 +150,7 @@ def without_anchor(reason: str, rows: int) -> str:
 
 
 def too_hot(anchored: Anchored, data: Batch, settings: Json) -> str:
-    """Why a short run shows that the noise is not what it was measured to be; nothing if it does not."""
+    """How a short run shows that the noise is not what it was measured to be, in a sentence; empty if it does not."""
     run = make_run(anchored, eccadl(), data, None, batch_size=None, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

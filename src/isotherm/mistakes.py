@@ -1,4 +1,4 @@
-"""What a user can cause, said in one sentence: how every command ends that cannot do what it was asked for."""
+"""Errors that a user can cause, said in one sentence: how every command ends that cannot do what it was asked for."""
 
 import re
 import warnings
@@ -15,8 +15,8 @@ STATUS = 2  # as for a wrong option; 1 is the answer "no", of `isotherm check` f
 
 @contextmanager
 def in_a_sentence(before: Callable[[], Any] = lambda: None) -> Iterator[None]:
-    """What a user can cause ends the command with one sentence and exit status 2; `before` is called first. Warnings
-    are sentences too, without the place in the code that they come from."""
+    """An error that a user can cause ends the command with one sentence and exit status 2; `before` is called first.
+    Warnings are sentences too, without the place in the code that they come from."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: typer.echo(f"warning: {message}", err=True)

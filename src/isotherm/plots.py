@@ -48,8 +48,8 @@ def trace(name: str, draws: np.ndarray, times: np.ndarray, unit: str) -> bytes:
 
 
 def ranks(name: str, draws: np.ndarray, ess: float) -> bytes:
-    """How often each chain is in each part of all draws' order, over how often it would be if chains agreed; the band
-    holds most bars if so. One chain is compared with itself: its halves."""
+    """How often each chain is in each bin of the ranks of all draws, over how often it would be if chains agreed; then
+    most bars are in the band. One chain is compared with itself: its halves."""
     from scipy.stats import rankdata
 
     halves = len(draws) == 1
@@ -139,7 +139,7 @@ def against_level(
 
 def forest(names: Sequence[str], draws: np.ndarray) -> tuple[bytes, bool]:
     """Intervals of parameters by (chain, draw, parameter): 50 % thick, 90 % thin, and the mean of each chain. Where one
-    axis cannot show all, each is shown from its mean, in its standard deviations; whether it was."""
+    axis cannot show all, each is standardised. Returns the picture, and whether that was done."""
     flat = draws.reshape(-1, draws.shape[2]).astype(np.float64)
     quantiles, means = np.quantile(flat, [0.05, 0.25, 0.75, 0.95], axis=0), draws.mean(axis=1, dtype=np.float64)
     spread, width = flat.std(axis=0), float(np.ptp(quantiles))
@@ -161,7 +161,7 @@ def forest(names: Sequence[str], draws: np.ndarray) -> tuple[bytes, bool]:
 
 
 def reliability(predicted: np.ndarray, came: np.ndarray, counts: np.ndarray) -> bytes:
-    """How often what was predicted with a probability came, by probability, ± 2 standard errors."""
+    """The observed frequency against the predicted probability, ± 2 standard errors."""
     figure, axes = _figure("", "predicted probability", "how often it came")
     errors = 2 * np.sqrt(np.maximum(came * (1 - came), 0.25 / counts) / counts)
     axes.plot([0, 1], [0, 1], color=LEVEL, linewidth=1, linestyle="--")

@@ -22,7 +22,7 @@ from isotherm.columns import host
 from isotherm.types import Batch
 
 T = TypeVar("T")
-HEARTBEAT = 30  # seconds
+HEARTBEAT = 30  # seconds of silence after which a process counts as lost
 GRACE = 2.0  # seconds for which the first process outlives a run that failed: without it JAX ends the others at once
 # What JAX says when a sum over processes fails because one of them is gone.
 LOST = ("gloo", "nccl", "mpi ", "coordination", "connection", "socket", "unavailable", "heartbeat", "peer")
@@ -188,7 +188,7 @@ def rows_of(data: Batch, rows: np.ndarray) -> Batch:
 
 
 def _combined(array: np.ndarray) -> np.ndarray:
-    """The sum over processes of arrays of which one at most is not zero in any place."""
+    """The sum over processes of arrays, at most one of which is not zero in any place."""
     if not several():
         return array
     from jax.sharding import NamedSharding, PartitionSpec
@@ -225,7 +225,7 @@ def in_touch() -> Iterator[None]:
 
 @contextmanager
 def together() -> Iterator[None]:
-    """A run of several processes: only the first warns, and one in which it fails takes the others with it."""
+    """A run of several processes: only the first warns, and a process in which the run fails ends the others too."""
     if not several():
         yield
         return
@@ -235,7 +235,7 @@ def together() -> Iterator[None]:
         try:
             yield
         except BaseException as error:
-            if error not in _AGREED and not isinstance(error, SystemExit):  # which was told to end, when all was done
+            if error not in _AGREED and not isinstance(error, SystemExit):  # an exit that comes after all is done
                 _leave_at_exit()
             raise
 

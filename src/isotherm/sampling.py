@@ -110,7 +110,7 @@ def sample(
 
 
 def check_place(store: str | os.PathLike[str] | None) -> None:
-    """The first process can make a store there."""
+    """Refuse a place where the first process cannot make a store."""
     if store is not None:
         processes.agreed(lambda: check_new(store) if processes.is_first() else as_path(store))
 

@@ -2,7 +2,7 @@
 
 The bias of a step size is measured on a short run by the forces at its draws (diagnostics/stein.py): how far the mean
 is off, in posterior standard deviations, and the variance over the true one. All runs start at the same draws of the
-Gaussian that the posterior is near to. Each goes on, twice as long each time, until its chains have forgotten where
+Gaussian that approximates the posterior. Each goes on, twice as long each time, until its chains have forgotten where
 they started and the bias is on one side of the bound, or so near to it that it does not matter on which; it is
 measured on the second half.
 """
@@ -33,23 +33,23 @@ from isotherm.samplers.base import Sampler
 from isotherm.types import Batch, Json, Params
 
 BOUND = 0.1  # standard deviations by which the mean may be off, and by how much the variance, relatively
-CHAINS = 16  # of each run: independent, so that they tell the errors whatever a chain remembers
-DRAWS = (32, 128)  # of each chain, at which forces are computed, each time one looks: at least and at most,
-NUMBERS = 2**12  # with about so many coordinates together
+CHAINS = 16  # of each run: independent, so that they give the errors however correlated a chain's draws are
+DRAWS = (32, 128)  # of each chain, at which forces are computed at each look: at least and at most,
+NUMBERS = 2**12  # and within these bounds so many that draws times parameters are about this
 FIRST_LOOK = 256  # steps
 MOST_STEPS = 2**15  # of one run
 FORGOTTEN = 0.25  # the variance of chains' means over that of draws, at most: a chain is then worth four draws or more
 SURE = 2.0  # standard errors between the bias and the bound,
 TIGHT = 0.2  # or its error over the bound, at most: as bias grows with h, or faster, h is then known well enough
-GROSS = 1.0  # a bias, whatever the chains remember, that no start explains
-PRECISION = 1.2  # the smallest step that does not pass over the largest that does, at most
+GROSS = 1.0  # a bias so large that no memory of the start explains it
+PRECISION = 1.2  # the search ends when the smallest step that fails is at most so many times the largest that passes
 MOST_TRIALS = 40
 PILOT = 2_048  # steps that look for the posterior where it cannot be anchored
 PIECES = 8  # of a look, between which the host may be interrupted
 
 
 class Trial(NamedTuple):
-    """A step size, what was found of it, if its chains stayed finite, after how many steps, and whether it passes."""
+    """A step size; its bias, if its chains stayed finite; the number of steps; and whether it passes."""
 
     step_size: float
     bias: Bias | None
@@ -58,7 +58,7 @@ class Trial(NamedTuple):
 
     @property
     def is_slow(self) -> bool:
-        """Its chains still remember where they started, after all the steps that they may have."""
+        """Whether its chains still remember where they started, after all the steps that they may have."""
         return self.bias is not None and self.bias.memory > FORGOTTEN and self.steps >= MOST_STEPS
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ def largest_step(
 
 
 def find(run: Run, bound: float, progress: bool) -> Found:
-    """The largest step size of the run's sampler; `run` says on what, its starts and its sampler's step do not."""
+    """The largest step size of the run's sampler on the run's posterior and data; its own step size does not matter."""
     if run.starts.shape[1] > MOST_PARAMETERS:
         raise ValueError(
             f"the model has {run.starts.shape[1]:,} parameters, and finding a step size needs d×d matrices, for up to "
@@ -188,7 +188,7 @@ def started(run: Run, flat: np.ndarray) -> Run:
 
 
 def looked_at(chains: Chains, plan: Plan, step: int) -> np.ndarray | None:
-    """The draws of a plan, by (chain, draw, parameter), from a step before they begin; None if a chain diverged."""
+    """The draws of a plan, by (chain, draw, parameter), going on from `step`; None if a chain diverged."""
     parts = []
     while step < plan.steps:
         end = min(plan.steps, step + -(-plan.steps // PIECES))
@@ -247,8 +247,8 @@ class Trials:
         return stein_bias(z, self.forces_at(z))
 
     def positions(self, draws: np.ndarray) -> np.ndarray:
-        """In standard deviations: at temperature T they are √T times as large, and the force of what is drawn is 1/T
-        of the posterior's."""
+        """Positions in standard deviations. At temperature T these are √T times as large, and the force of what is
+        drawn is 1/T of the posterior's."""
         return self.forces.positions(draws) / self.root_temperature
 
     def forces_at(self, z: np.ndarray) -> np.ndarray:
@@ -260,7 +260,7 @@ class Trials:
 
 
 def draws_of(parameters: int) -> int:
-    """A power of 2."""
+    """How many draws of each chain a look takes: a power of 2."""
     return int(np.clip(2 ** round(np.log2(NUMBERS / parameters)), *DRAWS))
 
 

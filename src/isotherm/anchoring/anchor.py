@@ -27,26 +27,26 @@ from isotherm.types import Batch, Params, Scalar, Vector
 MOST_PARAMETERS = 1024  # for which d×d matrices are decomposed, and eccadl's covariance is dense
 STAGES = ((2_000, 10), (20_000, 100))  # rows, at least and for each parameter, on which the mode is looked for first
 NEAR = 0.3  # standard deviations from the mode, root mean square over directions, that are near enough
-MOST_PASSES = 5  # of all rows, on the way from the mode of a subsample to the mode
-PROBES = 32  # random vectors from whose products leverages are estimated, to about a quarter of themselves
-TRUST = {1: 0.1, 2: 0.04}  # h²S/2 at h = 1, at most, in the noisiest direction, by order: there S need not be known
-# well. What the second order leaves grows with the fourth power of the distance from the anchor, so it is trusted less,
-QUIET_SHARE = 0.125  # unless that takes more than this share of the rows
+MOST_PASSES = 5  # over all rows, on the way from the mode of a subsample to the mode of all
+PROBES = 32  # random vectors that leverages are estimated from, with a relative error of about √(2/32) = 1/4
+TRUST = {1: 0.1, 2: 0.04}  # by order, the largest h²S/2 at h = 1, in the noisiest direction, at which S need not be
+# known well: less at order 2, where S grows with the fourth power of the distance from the anchor
+QUIET_SHARE = 0.125  # of the rows: the smaller noise of order 2 is not bought with larger batches than this
 LARGE_SHARE = 0.25  # of the rows in a batch: with more, anchoring saves nothing
 LEAST_BATCH = 64
-STEPS = 10_000  # for which order 2 must pay: its Hessian costs a pass over the data for each eight parameters
-FREE = 2 * PROBES  # parameters up to which the Hessian costs no more than the leverages did, and need not pay
+STEPS = 10_000  # within which order 2 must pay for its Hessian, which costs a pass over the data per eight parameters
+FREE = 2 * PROBES  # parameters up to which the Hessian costs no more than the leverages did, so need not pay
 FALLS = (10.0, 100.0, 1000.0)  # standard deviations beyond the mode, on the line from the start, at which the log
 # posterior must have fallen
-INDEFINITE = 1e-3  # a curvature over the largest that is none, or a negative one, in coordinates where it should be 1
+INDEFINITE = 1e-3  # curvatures below this, relative to the largest, are flat or negative, where all should be 1
 
 
 UNKNOWN = Findings(0, 0, 1, 0, 0, 0, 1)
-MOST_BATCH = 2**30  # more than anyone has: there is so much noise that it cannot be told
+MOST_BATCH = 2**30  # rows, more than any data set has: the batch size where the noise is infinite
 
 
 class CannotAnchor(ValueError):
-    """Why a posterior cannot be anchored, in a sentence. `is_fault`: nor can it be sampled in another way."""
+    """Why a posterior cannot be anchored, in a sentence. `is_fault`: no other sampler can sample it either."""
 
     def __init__(self, reason: str, is_fault: bool = False) -> None:
         super().__init__(reason)
@@ -70,7 +70,7 @@ def anchor(
         progress: whether to show a bar (on a terminal only).
 
     Returns:
-        What goes wherever a `Posterior` goes. Printed, it says what was found.
+        An anchored posterior, which goes wherever a `Posterior` goes. Printed, it says what was found.
 
     Examples:
         >>> import jax.numpy as jnp, numpy as np
@@ -99,7 +99,7 @@ def _anchored(posterior: Posterior, data: Batch, init: Params | None, seed: int,
             found = _Anchoring(plain, unravel, data, rows, seed, passes).run(start)
         except NoMode as reason:
             raise CannotAnchor(str(reason), reason.is_fault) from None
-    # All have found the same, up to the rounding of other processors: from here on they know the same numbers.
+    # All processes found the same up to rounding; from here on all use the numbers of the first.
     return processes.firsts_of(found)
 
 
@@ -123,7 +123,7 @@ def _checked(
 
 
 def _check_second_derivatives(posterior: Posterior, unravel: Unravel, start: np.ndarray, data: Batch) -> None:
-    """Refuse a model that JAX cannot differentiate forward, and then backward."""
+    """Refuse a model that JAX cannot differentiate in forward mode and then in reverse mode."""
 
     def product(flat: Vector, data: Batch) -> Vector:
         row = jax.tree.map(lambda column: column[0], data)
@@ -163,8 +163,8 @@ class _Anchoring:
         return self.choose(summit, plain)
 
     def mode_of_some(self, start: np.ndarray) -> Summit:
-        """Near the mode of all rows, with coordinates whitened as all rows would, as far as some rows tell. Some rows
-        alone, with the prior, have a mode that no level with few rows throws far off."""
+        """The mode of a subsample, in coordinates whitened by its curvature scaled to all rows. The prior is not scaled
+        down: beside few rows it weighs more, so that a level with few rows cannot throw the mode far off."""
         at = beginning = Coordinates(start, np.eye(start.size, dtype=start.dtype))
         sizes = [min(self.rows, max(least, each * start.size)) for least, each in STAGES]
         found = None
@@ -173,7 +173,7 @@ class _Anchoring:
                 break  # some rows were enough
             try:
                 found = self.mode_of(size, at, start)
-            except NoMode:  # of few rows, where many may have one: a level without rows, a way into a funnel
+            except NoMode:  # more rows may have one: these lack a level, or lead into a funnel
                 if size == self.rows:
                     raise
                 found, at = None, beginning
@@ -202,8 +202,8 @@ class _Anchoring:
         return summit
 
     def draw_by_leverage(self, at: Coordinates) -> float:
-        """Rows are drawn by their leverage at these coordinates from here on; the mean eigenvalue of S of one row, if
-        it is drawn plainly."""
+        """Make the table that draws rows by their leverage at these coordinates. Returns the mean eigenvalue of S of
+        one row drawn with equal probabilities."""
         self.passes.say("leverages")
         leverages, squares = self.all.leverages(at, self.rng.standard_normal((len(at.origin), PROBES)))
         total = float(squares.sum(dtype=np.float64))
@@ -214,12 +214,12 @@ class _Anchoring:
         return self.rows * total / len(at.origin)
 
     def whitened(self, summit: Summit, K: np.ndarray) -> Summit:
-        """In coordinates in which a curvature that is K now is I."""
+        """The summit in coordinates in which the curvature K is I."""
         W = self.whitening(summit.at, K)
         return summit._replace(at=turned(summit.at, W), here=summit.here.turned(W))
 
     def check_falls(self, start: np.ndarray, summit: Summit, sums: RowSums) -> None:
-        """A posterior that does not fall off on the line from the start through the mode has no finite integral."""
+        """Refuse a posterior that does not fall off on the line from the start through the mode: it is improper."""
         at, top = summit.at, summit.here.value
         line, target = at.position(start).astype(np.float64), Target(sums)
         length = float(np.linalg.norm(line))
@@ -266,7 +266,7 @@ class _Anchoring:
         bend, hessian_cost = found.bend, self.rows * max(0, d - FREE) / 8
         if STEPS * size > 2 * STEPS * LEAST_BATCH + hessian_cost:
             second, smaller = self.measured(self.anchored(summit, 2))
-            if LARGE_SHARE * self.rows < smaller <= self.rows:  # unless a single odd row made it so large
+            if LARGE_SHARE * self.rows < smaller <= self.rows:  # a single odd row may have made it so large
                 second, smaller = self.measured(self.anchored(summit, 2), 4 * noise.DRAWS)
             only_second = smaller <= LARGE_SHARE * self.rows < size
             if only_second or STEPS * size > 2 * STEPS * smaller + hessian_cost:
@@ -281,7 +281,7 @@ class _Anchoring:
         return self.anchored(summit, order, findings)
 
     def modes(self, at: Coordinates) -> int:
-        """2 if there is another mode, as far as some hundred looks at a few rows tell, which do not count as passes."""
+        """2 if a search on few rows finds another mode, else 1; those rows do not count as passes."""
         chosen = self.rng.integers(0, self.rows, min(self.rows, STAGES[0][0]))
         few = processes.rows_of(jax.tree.map(host, self.data), chosen)
         found = another_mode(RowSums(self.posterior, self.unravel, few), self.all, at, self.rng)

@@ -26,7 +26,7 @@ MOST_ROWS, MOST_PASSES = 2**21, 4  # for all of them together, whichever is more
 
 
 class Forces:
-    """The force at any position, from rows of its own, on an anchored posterior: near its origin with little noise."""
+    """Forces of an anchored posterior, each from rows drawn for it; near the origin they have little noise."""
 
     def __init__(self, anchored: Anchored, unravel: Unravel, data: Batch, rng: np.random.Generator, passes: Passes):
         self.anchored, self.unravel, self.data, self.rng, self.passes = anchored, unravel, data, rng, passes
@@ -68,8 +68,8 @@ class Forces:
         return np.linalg.solve(self.factor, shifts.T).T.reshape(draws.shape)
 
     def quiet_size(self, positions: np.ndarray) -> int:
-        """The number of rows with which the noise of a force at these positions is small, if they are not too many.
-        Where that is more than half of the rows, all of them: then there is none."""
+        """How many rows make the noise of a force at these positions small, within MOST_ROWS and MOST_PASSES. If that
+        is more than half of all rows, all of them: then there is no noise."""
         self.passes.say("forces")
         z = positions.reshape(-1, len(self.origin))
         some = z[self.rng.permutation(len(z))[: noise.DRAWS]]
@@ -94,11 +94,11 @@ class Forces:
         return len(self.anchored.rows.weights)
 
     def some_rows(self, size: int) -> tuple[Batch, np.ndarray]:
-        """By leverage, and how often each counts."""
+        """Rows drawn by leverage, and how often each counts."""
         return noise.weighted_rows(self.data, self.anchored.rows, size, self.rng)
 
     def all_rows(self) -> tuple[Batch, Vector]:
-        """Each of which counts once."""
+        """All rows, each of which counts once."""
         every = processes.rows_of(jax.tree.map(host, self.data), np.arange(self.population))
         return jax.device_put(every), jnp.ones(self.population, self.anchored.gradient.dtype)
 
@@ -125,7 +125,7 @@ def spread_of(draws: np.ndarray) -> np.ndarray:
 
 
 def _power_of_two(number: float) -> float:
-    """At least the number: so that the next check finds a program that is compiled."""
+    """The next power of two: there are few of them, so the next check finds its program compiled."""
     return 2.0 ** np.ceil(np.log2(max(number, 1.0)))
 
 
@@ -138,7 +138,7 @@ def _whitening(
     rng: np.random.Generator,
     passes: Passes,
 ) -> np.ndarray:
-    """Where the curvature is negative, as it may be far from the mode, its size is taken."""
+    """The W that whitens the curvature; where that is negative, as it may be far from the mode, by its size."""
     size = min(rows, rows_for_curvature(len(at.origin)))
     chosen = rng.choice(rows, size, replace=False, shuffle=False)
     some = processes.rows_of(jax.tree.map(host, data), chosen)

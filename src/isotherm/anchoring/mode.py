@@ -13,9 +13,9 @@ from isotherm.anchored import Coordinates
 from isotherm.anchoring.sums import RowSums, prior_gradient, prior_hessian
 from isotherm.run.names import entry_name
 
-FLAT = 1e-6  # a curvature over the largest, with unit diagonal, that is none: float32 has seven digits
+FLAT = 1e-6  # with unit diagonal, a curvature below this part of the largest is none: float32 has seven digits
 ENOUGH = 0.05  # of the gain that was expected: a step with less is not taken
-HARDLY = 1.0  # a change of the log posterior that is none
+HARDLY = 1.0  # a change of the log posterior up to this counts as none
 MOST_STEPS = 60
 LEAST_RADIUS = 1e-3  # standard deviations
 
@@ -39,18 +39,18 @@ class Local(NamedTuple):
     likelihood_hessian: np.ndarray
 
     def with_slope(self, slope: Slope) -> "Local":
-        """Another place with the curvature of this one."""
+        """At another place, with the curvature kept."""
         return self._replace(value=slope.value, gradient=slope.gradient, likelihood_gradient=slope.likelihood_gradient)
 
     def turned(self, W: np.ndarray) -> "Local":
-        """In coordinates in which the position was W times what it is now."""
+        """In coordinates z′ with z = Wz′."""
         gradients = W.T @ self.gradient, W.T @ self.likelihood_gradient
         matrices = W.T @ self.curvature @ W, W.T @ self.likelihood_hessian @ W
         return Local(self.value, gradients[0], matrices[0], gradients[1], matrices[1])
 
 
 class NoMode(Exception):
-    """There is none, or it cannot be found; the message is a sentence. `is_fault`: the posterior is none."""
+    """There is no mode, or it cannot be found: why, in a sentence. `is_fault`: no other sampler could help either."""
 
     def __init__(self, reason: str, is_fault: bool = False) -> None:
         super().__init__(reason)
@@ -58,18 +58,18 @@ class NoMode(Exception):
 
 
 def moved(at: Coordinates, z: np.ndarray) -> Coordinates:
-    """With the origin at z, in the precision of the parameters."""
+    """Coordinates with the origin at z, in the precision of the parameters."""
     origin = np.asarray(at.origin, np.float64) + np.asarray(at.factor, np.float64) @ z
     return at._replace(origin=origin.astype(at.origin.dtype))
 
 
 def turned(at: Coordinates, W: np.ndarray) -> Coordinates:
-    """Coordinates in which the position was W times what it is now."""
+    """Coordinates z′ with z = Wz′."""
     return at._replace(factor=(np.asarray(at.factor, np.float64) @ W).astype(at.origin.dtype))
 
 
 class Target:
-    """A log density: the sum over `rows` and the prior. Its curvature is that of `some` rows if they are given, which
+    """A log density: the sum over `rows` and the prior. Its curvature is taken from the rows `some`, if given, which
     stand for all."""
 
     def __init__(self, rows: RowSums, some: RowSums | None = None) -> None:
@@ -81,12 +81,12 @@ class Target:
         return Slope(value + float(prior), gradient + np.asarray(slope, np.float64), gradient)
 
     def with_hessian(self, at: Coordinates, here: Local) -> Local:
-        """What is known at these coordinates, with the curvature of these rows in place of what it was."""
+        """`here`, with the likelihood's Hessian computed anew at these coordinates."""
         H = self.some.hessian(at)
         return here._replace(curvature=here.curvature + here.likelihood_hessian - H, likelihood_hessian=H)
 
     def local(self, at: Coordinates, slope: Slope) -> Local:
-        """With the curvature too."""
+        """The slope, with the curvature."""
         H = self.some.hessian(at)
         prior = np.asarray(prior_hessian(self.rows.posterior, self.rows.unravel, at), np.float64)
         here = Local(slope.value, slope.gradient, -H - prior, slope.likelihood_gradient, H)
@@ -98,8 +98,8 @@ class Target:
 
 
 def spectrum(K: np.ndarray, scaled: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """A matrix W and numbers λ with WᵀKW = diag(λ), |λ| = 1 but for directions that are flat, where it is less: beside
-    the diagonal if they are to be `scaled` by it, or beside the largest."""
+    """A matrix W and numbers λ with WᵀKW = diag(λ): |λ| = 1, or less in flat directions, whose curvature is below FLAT
+    times the largest, after K was scaled to unit diagonal if `scaled`."""
     diagonal = abs(np.diagonal(K)) if scaled else np.ones(len(K))
     scale = 1 / np.sqrt(np.maximum(diagonal, FLAT * diagonal.max() + np.finfo(float).tiny))
     values, vectors = np.linalg.eigh(K * scale[:, None] * scale)
@@ -118,8 +118,8 @@ class Summit(NamedTuple):
 
 
 def climb(target: Target, at: Coordinates, tolerance: float, most: int = MOST_STEPS) -> Summit:
-    """To where the mode is less than `tolerance` standard deviations away, or as near as `most` steps or rounding let
-    one come."""
+    """Climb until the mode is less than `tolerance` standard deviations away, or as near as `most` steps or rounding
+    allow."""
     first, radius, d, stale = target.slope(at), math.inf, len(at.origin), False
     if not (math.isfinite(first.value) and np.isfinite(first.gradient).all()):
         raise NoMode("the log posterior or its gradient is not finite where the search for its mode starts", True)
@@ -153,8 +153,8 @@ def uphill(gradient: np.ndarray, signs: np.ndarray) -> np.ndarray:
 
 
 def whitened(target: Target, at: Coordinates, here: Local) -> tuple[Coordinates, Local, np.ndarray]:
-    """In coordinates in which the curvature is 1 or −1, which of the two it is. A direction that looks flat may be one
-    whose curvature rounding hides beside the others: it is looked at once more after it was stretched."""
+    """Coordinates in which every curvature is 1 or −1, what is known there, and these signs. A direction may look flat
+    because rounding hides its curvature beside the others: it is stretched, and its curvature computed anew."""
     W, signs = spectrum(here.curvature)
     at, here = turned(at, W), here.turned(W)
     if (abs(signs) < 1).any():
@@ -167,7 +167,7 @@ def whitened(target: Target, at: Coordinates, here: Local) -> tuple[Coordinates,
 
 
 def flat_direction(target: Target, at: Coordinates, here: Local, direction: np.ndarray) -> NoMode:
-    """The posterior is flat along it, if it is not only its second derivatives that vanish there."""
+    """What to raise: the posterior is flat along `direction`, or only its second derivatives vanish there."""
     step = direction / np.linalg.norm(direction)  # a thousand standard deviations or more of other directions
     if max(abs(target.slope(moved(at, z)).value - here.value) for z in (step, -step)) > HARDLY:
         return NoMode("the second derivatives of the log posterior vanish on the way to its mode")

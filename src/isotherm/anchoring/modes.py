@@ -13,7 +13,7 @@ COMPARABLE = 20.0  # by how much less the log posterior may be in another mode t
 
 
 def another_mode(some: RowSums, everything: RowSums, at: Coordinates, rng: np.random.Generator) -> np.ndarray | None:
-    """Flat parameters near another mode, found on `some` rows and confirmed on all; None if there is no such.
+    """Flat parameters near another mode, found on `some` rows and confirmed on all; None if none is found.
 
     `at` is whitened, with its origin at the mode that is known.
     """

@@ -15,8 +15,8 @@ from isotherm.posterior import Unravel
 from isotherm.types import Array, Batch, Float, Matrix, Scalar, Vector
 
 DRAWS = 32  # typical positions at which the noise is measured, each on rows of its own
-ROWS = (500, 4)  # at least, and for each parameter
-UNIFORM = 0.25  # of a row's probability that does not go by leverage: no row counts more than four times
+ROWS = (500, 4)  # of each such batch: at least, and for each parameter
+UNIFORM = 0.25  # share of the probability that is equal for all rows, so that no row counts more than 1/0.25 times
 
 
 class Noise(NamedTuple):
@@ -30,14 +30,14 @@ class Noise(NamedTuple):
 def measure(
     posterior: Anchored, unravel: Unravel, data: Batch, rng: np.random.Generator, positions: int = DRAWS
 ) -> Noise:
-    """At so many z ~ N(0, I): draws of the Gaussian that the posterior is near to."""
+    """The noise at so many z ~ N(0, I), draws from the Gaussian that approximates the posterior."""
     return measure_at(posterior, unravel, data, rng, rng.standard_normal((positions, len(posterior.gradient))))
 
 
 def measure_at(
     posterior: Anchored, unravel: Unravel, data: Batch, rng: np.random.Generator, positions: np.ndarray
 ) -> Noise:
-    """On average over these positions."""
+    """The noise, on average over these positions."""
     d = len(posterior.gradient)
     rows = max(ROWS[0], ROWS[1] * d)
     S, square = np.zeros((d, d)), 0.0
@@ -61,7 +61,7 @@ def _noise(
 
 
 def probabilities_of(leverages: np.ndarray) -> np.ndarray:
-    """Some of the rows' probability is equal, most goes by leverage; up to a factor, and in float64."""
+    """Probabilities of the rows, up to a factor, in float64: a share UNIFORM is equal, the rest goes by leverage."""
     mean = leverages.mean(dtype=np.float64)
     probabilities = np.ones(len(leverages))
     if np.isfinite(mean) and mean > 0:

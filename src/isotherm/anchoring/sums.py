@@ -24,7 +24,7 @@ from isotherm.types import Array, Batch, Float, Matrix, Scalar, Vector
 CHUNK_NUMBERS = 2**22  # of a chunk's intermediate arrays, about: they stay small beside the data
 MOST_ROWS = 2**13  # of a chunk
 LEAST_ROWS = 64
-READERS = 2
+READERS = 2  # threads beyond one a core, as some wait for the disk
 
 
 class RowSums:
@@ -91,10 +91,10 @@ class RowSums:
             batch = jax.tree.map(lambda column: filled(column[first : first + size], size), self.data)
             weights = np.zeros(size, at.origin.dtype)
             weights[: self.rows - first] = self.weights[first : first + size]
-            with jax.enable_x64(x64):  # JAX's settings are those of a thread
+            with jax.enable_x64(x64):  # this setting of JAX is per thread
                 return jax.block_until_ready(function(self.posterior, self.unravel, at, batch, weights, *more))
 
-        # Those that wait for the disk leave the cores to those that do not.
+        # Threads that wait for the disk leave the cores to the others.
         with ThreadPoolExecutor(cores() + (READERS if on_disk(self.data) else 0)) as pool:
             for first, made in zip(range(0, self.rows, size), pool.map(one, range(0, self.rows, size)), strict=True):
                 self.advance(min(size, self.rows - first))
@@ -102,7 +102,7 @@ class RowSums:
 
 
 def filled(column: np.ndarray, size: int) -> np.ndarray:
-    """So many rows: the last is repeated."""
+    """The column, filled up to `size` rows with its last."""
     return column if len(column) == size else np.concatenate([column, np.repeat(column[-1:], size - len(column), 0)])
 
 

@@ -1,4 +1,4 @@
-"""Any sampler of isotherm as BlackJAX has its own: a pair of functions `init` and `step`, with a minibatch a step."""
+"""Any sampler of isotherm in the form of BlackJAX's: a pair of functions `init` and `step`, with a minibatch a step."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -49,7 +49,7 @@ def algorithm(
         state has the `position`.
 
     A sampler that remembers batches (`isotherm.eccadl`) remembers here those of the steps before, and sees no other
-    rows: give it at least five a parameter. `isotherm.sample` draws batches of its own for that.
+    rows: give it batches of at least five rows a parameter. `isotherm.sample` draws batches of its own for that.
     """
     with extra("blackjax", "isotherm.bridges.blackjax"):
         from blackjax.base import SamplingAlgorithm

@@ -31,7 +31,7 @@ def network(
         log_likelihood: of a module and ONE example. The module is in evaluation mode, so that dropout does nothing and
             normalisation uses what it has stored.
         prior_scale: the standard deviation of the prior N(0, prior_scale²) of each parameter.
-        log_prior: of a module, instead.
+        log_prior: of a module, instead of that prior.
 
     Returns:
         A posterior with `params`, `module(params)` and `modules(tree)`.

@@ -1,4 +1,4 @@
-"""What a module of Flax or Equinox becomes: a posterior over its parameters, and modules again of what was drawn."""
+"""What a module of Flax or Equinox becomes: a posterior over its parameters; and how draws become modules again."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Network(Posterior):
     """What `network` of bridges/flax.py and bridges/equinox.py returns; it goes wherever a `Posterior` goes, and chains
     start at `params` unless told otherwise.
 
-    `params` are the module's parameters by name, and `module(params)` is the module with others in their place.
+    `params` are the module's parameters by name, and `module(params)` is the module with the given parameters.
     """
 
     params: dict[str, jax.Array]
@@ -49,8 +49,8 @@ def network(
     prior_scale: float,
     log_prior: Callable[[Any], Scalar] | None,
 ) -> Network:
-    """Of parameters as the module's library keeps them, and of the function that makes a module of them. Both
-    functions are of a module, whatever nest its parameters come in."""
+    """The `Network` of parameters as the module's library keeps them, and of the function `module` that makes a module
+    of them. `log_likelihood` and `log_prior` take a module."""
     arguments.function("log_likelihood", log_likelihood, "(module, example) -> scalar")
     scale = arguments.positive("prior_scale", prior_scale)
     names, structure = variable_names(params), jax.tree.structure(params)

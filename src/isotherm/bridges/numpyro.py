@@ -49,7 +49,7 @@ def from_numpyro(model: Callable[..., Any], data: Batch, /, **fixed: Any) -> "Nu
         fixed: its other arguments, which are the same for all rows, such as the number of groups.
 
     Returns:
-        What goes wherever a `Posterior` goes.
+        A posterior with its data, which goes wherever a `Posterior` goes.
 
     Raises:
         ValueError: the model cannot be split by rows, in a sentence that says why.
@@ -77,13 +77,13 @@ class NumPyroModel(Posterior):
 
     data: Batch
     latents: tuple[Latent, ...]
-    values: Callable[[Params], dict[str, jax.Array]]  # of latent and deterministic sites, of parameters
+    values: Callable[[Params], dict[str, jax.Array]]  # parameters → values of latent and deterministic sites
 
     def opened(self, data: Batch | None, init: Params | None) -> tuple[Posterior, Batch, Params | None]:
         return self.plain, self.data if data is None else data, self.start if init is None else init
 
     def start(self, key: RandomKey) -> Params:
-        """Parameters near 0, a little apart from each other."""
+        """Parameters near 0, a little different for each key."""
         keys = jax.random.split(key, len(self.latents))
         drawn = zip(self.latents, keys, strict=True)
         return {latent.label: jax.random.uniform(k, latent.shape, minval=-RADIUS, maxval=RADIUS) for latent, k in drawn}

@@ -1,8 +1,8 @@
 """From a NumPyro model to the log-likelihood of one row and the rest, or to a sentence that says why not.
 
 One row's log-likelihood is that of the observed sites when the model is called with this row alone. A site's log
-density over some rows must then be the sum of those of each, or the same whatever the rows: it is part of the prior. No
-rule of how to write a model is needed; it is called with several rows and with one, and the log densities are compared.
+density over some rows must then be the sum of those of each row, or, as part of the prior, the same whatever the rows.
+No rule of how to write a model is needed: it is called with several rows and with one, and log densities are compared.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ class Program:
     latents: tuple[Latent, ...]
 
     def evaluated(self, params: Params, rows: Batch) -> tuple[dict[str, Scalar], dict[str, jax.Array]]:
-        """By site: log densities, summed over all that is in them, and the values of sites that are not observed. A
+        """By site: log densities, summed over their entries, and the values of sites that are not observed. A
         transform's log-determinant is a site too."""
         from numpyro import handlers
         from numpyro.infer.util import compute_log_probs

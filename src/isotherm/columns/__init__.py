@@ -1,7 +1,7 @@
 """Arrays on disk, one a column of the data: NumPy's memmaps, Zarr's and HDF5's, read by rows, a bounded part at a time.
 
-Nothing here maps a file into memory: a mapped file that becomes shorter, or a disk that fails, ends the process with a
-signal, where a read gives an error that can be told. A process of its own may map it (apart.py).
+Nothing here maps a file into memory: a mapped file that becomes shorter, or a disk that fails, kills the process with
+a signal, where a read raises an error that can be reported. Only a separate process maps files (apart.py).
 """
 
 from isotherm.columns.apart import Apart, Shared, can_be_apart

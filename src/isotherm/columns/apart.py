@@ -1,8 +1,8 @@
-"""Rows of files that the page cache can hold, copied by a process of its own that maps them (reader.py).
+"""Rows of files that the page cache can hold, copied by a separate process that maps them (reader.py).
 
-A mapped row costs a tenth of one that the system is asked to read. But a mapped file that becomes shorter, or a disk
-that fails, ends the process that maps it with a signal. So it is another process, and nothing depends on it: until it
-is there, and when it is no more, rows are read as they always are (raw.py), which also tells what is wrong.
+A mapped row costs a tenth of one that is read by a system call. But a mapped file that becomes shorter, or a disk that
+fails, kills the process that maps it with a signal. So another process does, and nothing depends on it: before it is
+ready, and if it has died, rows are read by system calls (raw.py), which also report what is wrong.
 """
 
 import json
@@ -35,7 +35,7 @@ class Shared:
 
 
 class Apart:
-    """The process: `columns` of which it copies rows into `rooms`, an array for each column in each room."""
+    """The process, which copies rows of `columns` into `rooms`: buffers, each with an array for each column."""
 
     def __init__(self, columns: Sequence[Column], rooms: Sequence[Collection[Shared]]) -> None:
         stored = [_raw(column) for column in columns]
@@ -60,8 +60,8 @@ class Apart:
             )
 
     def asked(self, room: int, rows: np.ndarray, runs: np.ndarray) -> bool:
-        """Whether the process is there and was asked to copy rows of all columns to a room, one after the other to runs
-        of places: the first place and the length of each. What it is asked for must be waited for (`done`)."""
+        """Ask the process to copy rows of all columns to a room, one after the other into `runs` of places, each given
+        by its first place and its length. False if the process is not there; if True, `done` must be called next."""
         try:
             if not self.is_ready:
                 self.line.setblocking(False)
@@ -75,7 +75,7 @@ class Apart:
         return True
 
     def done(self) -> bool:
-        """Whether it has done what it was asked for, when it has."""
+        """Wait for the answer: whether the process has copied what it was asked for."""
         try:
             return self.line.recv(1) == reader.DONE
         except OSError:
@@ -88,7 +88,8 @@ class Apart:
 
 
 def can_be_apart(columns: Sequence[Any]) -> list[int]:
-    """Which of these columns a process of its own may map: as many as the page cache can hold, half of memory."""
+    """Which of these columns a separate process may map; none if they are more than half of memory, as the page cache
+    may not hold them."""
     if not hasattr(os, "memfd_create") or not sys.executable or getattr(sys, "frozen", False):
         return []
     some = [number for number, column in enumerate(columns) if isinstance(column, Column) and _is_plain(column)]

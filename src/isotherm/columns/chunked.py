@@ -23,8 +23,8 @@ class Sliceable(Protocol):
 
 
 class ChunkedRows(Stored):
-    """`chunks` says how many rows are read together, whatever is wanted of them, and how these are cut further. `fill`
-    is what a chunk that is not there reads as, where that is no error."""
+    """`chunks` is the shape of a chunk, or only its number of rows. `fill` is what a missing chunk reads as, where that
+    is no error."""
 
     def __init__(self, name: str, array: Sliceable, chunks: tuple[int, ...], fill: Any = None) -> None:
         self.name, self.array, self.chunk = name, array, max(1, chunks[0])
@@ -50,8 +50,8 @@ class ChunkedRows(Stored):
         return rows
 
     def _look_for_lost_chunks(self, first: int, rows: np.ndarray) -> None:
-        """Zarr reads a chunk that was deleted as `fill`. It does not write one that holds nothing else, so one that is
-        not there may be right; it is not if it was there before."""
+        """Zarr reads a missing chunk as `fill`. It does not write a chunk that holds nothing else, so a missing one may
+        be right; it is lost if it held something else before."""
         for number, some in self._by_chunk(first, rows):
             begin, end = number * self.chunk, min(self.shape[0], (number + 1) * self.chunk)
             for piece, where in enumerate(self.pieces):
@@ -68,14 +68,14 @@ class ChunkedRows(Stored):
             yield number, rows[max(0, number * self.chunk - first) : (number + 1) * self.chunk - first]
 
     def _is_written(self, numbers: np.ndarray) -> bool:
-        """Whether they are not all `fill`, which most of the time the first one tells."""
+        """Whether they are not all `fill`, which most of the time the first row tells."""
         fill = self.fill
         if fill != fill:  # NaN
             return not (np.isnan(numbers[:1]).all() and np.isnan(numbers).all())
         return bool((numbers[:1] != fill).any() or (numbers != fill).any())
 
     def pick(self, rows: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
-        """Each chunk is read once, or what lies between the first and the last row that is wanted of it."""
+        """Each chunk is read once, from the first to the last row that is wanted of it."""
         begins = np.flatnonzero(np.diff(rows // self.chunk, prepend=-1)).tolist()
 
         def one(begin: int, end: int) -> None:

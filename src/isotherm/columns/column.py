@@ -1,4 +1,4 @@
-"""What a column on disk is to those who read it: an array of which one asks for rows."""
+"""A column on disk as its readers see it: an array that is indexed by rows."""
 
 import math
 from abc import ABC, abstractmethod
@@ -87,7 +87,7 @@ class Column:
 
 
 def on_disk(data: Batch) -> bool:
-    """Whether some of the data are."""
+    """Whether some of the data are on disk."""
     return any(isinstance(leaf, Column) for leaf in jax.tree.leaves(data))
 
 

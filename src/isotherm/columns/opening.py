@@ -13,8 +13,8 @@ from isotherm.columns.memory import available
 from isotherm.columns.raw import RawRows
 from isotherm.types import Batch
 
-SHARE = 8  # columns on disk that together are no larger than this part of the memory that is free are read into it
-KEPT = 2**28  # bytes of the smallest of larger ones, together, that are read into memory: labels, mostly
+SHARE = 8  # columns on disk that together take at most 1/8 of the free memory are read into it
+KEPT = 2**28  # bytes: otherwise, the smallest columns are read into memory up to this total: labels, mostly
 TOGETHER = 2**20  # bytes that are read together of a dataset that says nothing of chunks
 
 
@@ -23,7 +23,7 @@ def opened(data: Batch) -> Batch:
     are read into it; otherwise the smallest, up to KEPT bytes."""
     try:
         leaves, structure = jax.tree.flatten(data)
-    except ValueError:  # keys that cannot be sorted, which is said when the arrays are looked at (run/checks.py)
+    except ValueError:  # keys that cannot be sorted, which run/checks.py reports
         return data
     columns = {index: Column(stored) for index, leaf in enumerate(leaves) if (stored := _stored(leaf)) is not None}
     is_small = sum(column.nbytes for column in columns.values()) <= available() // SHARE
@@ -47,7 +47,7 @@ def _stored(leaf: Any) -> Stored | None:
 
 
 def _of_memmap(array: np.memmap) -> Stored | None:
-    """None for one without a name, or whose changes are not in the file: it is read into memory as any array."""
+    """None for a memmap without a file name, or one that is copy-on-write: these are arrays in memory as any other."""
     mapped = getattr(array, "_mmap", None)
     if not isinstance(mapped, mmap.mmap) or array.filename is None or array.mode == "c" or not array.ndim:
         return None

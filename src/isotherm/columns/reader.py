@@ -1,8 +1,8 @@
-"""A program of its own, started by apart.py: it maps files, and copies rows of them into memory that it shares with who
-started it.
+"""A separate program, started by apart.py: it maps files, and copies rows of them into memory that both processes
+share.
 
-It imports nothing of isotherm, so that it starts at once. A mapped file that becomes shorter ends it with a signal, and
-it alone.
+It imports nothing of isotherm, so that it starts at once. A mapped file that becomes shorter kills it with a signal,
+and it alone.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import Any
 REQUEST = struct.Struct("qqq")  # number of the room, of runs, of rows; then the runs, int64, and the rows, int32
 DONE, FAILED = b"+", b"-"
 COPIERS = 8  # copies that wait for the disk at a time
-LEAST_BYTES, MOST_ROWS = 2**18, 4096  # of one copy: more rows than it takes to hand it to a thread, and no long waits
+LEAST_BYTES, MOST_ROWS = 2**18, 4096  # of one copy: worth handing to a thread, and no long wait for the last
 
 
 def main() -> None:
@@ -48,13 +48,13 @@ def main() -> None:
             ]
             for job in jobs:
                 job.result()
-            # The rest of a file's last page is zeros, whatever was there before it became shorter.
+            # Beyond the end of a file that became shorter, its last page reads as zeros, without a signal.
             are_whole = all(map(is_whole, spec["columns"], spec["needed"]))
             who.sendall(DONE if are_whole else FAILED)
 
 
 def received(who: socket.socket, size: int) -> bytearray:
-    """So many bytes, or fewer if there are no more."""
+    """So many bytes, or fewer if the other side has closed."""
     room, done = bytearray(size), 0
     while done < size and (got := who.recv_into(memoryview(room)[done:])):
         done += got
@@ -62,8 +62,8 @@ def received(who: socket.socket, size: int) -> bytearray:
 
 
 def shares(runs: list[list[int]], most: int) -> Iterator[list[tuple[int, int, int]]]:
-    """Runs, and parts of them, for one copy after the other, of so many rows each: the number of the first among the
-    rows, its place, and how many follow each other there."""
+    """Runs cut into shares of at most so many rows, one share a copy. Each piece of a share is the index of its first
+    row in the request, its place, and its length."""
     share, room, begin = list[tuple[int, int, int]](), most, 0
     for place, length in runs:
         done = 0

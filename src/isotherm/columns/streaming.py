@@ -1,4 +1,4 @@
-"""All rows, one block after the other, of which the next are read while one is looked at."""
+"""All rows, one block after the other; the next ones are prefetched from disk while one is used."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from isotherm.columns.column import Column, host
 from isotherm.types import Batch
 
 BLOCK_BYTES = 2**24
-AHEAD = 3  # blocks that are being read or wait
+AHEAD = 3  # blocks that are being read or wait to be used
 
 
 def block_rows(data: Batch) -> int:

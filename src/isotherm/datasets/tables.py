@@ -38,7 +38,7 @@ def convert(
 
     Args:
         source: a file that ends with .parquet, .csv or .csv.gz, or several with the same columns, one after the other.
-        folder: where the arrays go; it must not exist, and it is there only once all of it is.
+        folder: where the arrays go; it must not exist yet, and appears only when it is complete.
         columns: for each array its column, or a list of columns for an array with one column for each:
             `{"x": ["age", "income"], "y": "late"}`. Without it, each column is an array of its own.
         dtype: what the arrays are converted to, such as np.float32; without it, they are as in the table.
@@ -91,7 +91,7 @@ def open_arrays(folder: Source) -> dict[str, np.ndarray]:
 
 
 class ArrayFile:
-    """A .npy file that is written a block of rows at a time; its header is put right in the end."""
+    """A .npy file that is written a block of rows at a time; the header gets the number of rows in the end."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.rows, self.like = path, 0, np.empty(0)

@@ -25,7 +25,7 @@ def convergence(draws: np.ndarray) -> Convergence:
     if draws.ndim != 3:
         raise ValueError(f"draws must have the axes chain, draw and parameter, got shape {draws.shape}")
     columns = [np.asarray(draws[..., i], np.float64) for i in range(draws.shape[2])]
-    with np.errstate(all="ignore"):  # a parameter that never moves has no number
+    with np.errstate(all="ignore"):  # a parameter that never moves gives NaN
         axes = {"chain_axis": 0, "draw_axis": 1}
         bulk = [float(array_stats.ess(column, method="bulk", **axes)) for column in columns]
         tail = [float(array_stats.ess(column, method="tail", prob=(0.05, 0.95), **axes)) for column in columns]

@@ -8,7 +8,7 @@ from isotherm.diagnostics.stein import standard_errors
 
 
 class Halving(NamedTuple):
-    """What a run at h has more than one at h/2. By coordinate: mean and variance, with standard errors. Over all of
+    """By how much a run at h exceeds one at h/2. By coordinate: mean and variance, with standard errors. Over all of
     them: the distance of the means, as a root mean square without what chance adds to it, and the mean variance.
 
     With a bias in h^p, a run at h is off by 2^p/(2^p − 1) times the difference: twice it at order 1, 4/3 at order 2.
@@ -48,5 +48,5 @@ def step_halving(coarse: np.ndarray, fine: np.ndarray) -> Halving:
 
 
 def _difference(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of the means of values by (chain, draw, …), and its standard error."""
+    """The difference of the means of values by (chain, draw, …), and its standard error."""
     return a.mean(axis=(0, 1)) - b.mean(axis=(0, 1)), np.hypot(standard_errors(a), standard_errors(b))

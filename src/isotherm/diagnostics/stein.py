@@ -3,17 +3,17 @@
 At stationarity, with F = ∇ log π(θ | data) and m the posterior mean, E[F] = 0 and −E[(θ − m)Fᵀ] = I (Stein). In
 coordinates z in which the curvature is about 1, F is about −(z − m). So −mean F is how far the mean of the draws is
 off, in posterior standard deviations, and −mean (z − z̄)F is their variance over the true one. With f = z³ − 3z,
-E[f' + fF] = 0 is about the tails: for draws of variance 1 and a force −z, its mean is 3 less their kurtosis. Further
-out than REACH, f is held, or a few draws would decide.
+E[f' + fF] = 0 is about the tails: for draws of variance 1 and a force −z, its mean is 3 less their kurtosis. Beyond
+REACH, f is held constant, or a few draws would decide.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-BLOCKS = 8  # of each chain, whose means tell the errors: they should be longer than the draws remember
+BLOCKS = 8  # of each chain, whose means give the errors: they should be longer than the autocorrelation time
 REACH = 2.5  # standard deviations up to which f = z³ − 3z grows
-TAILS_UNIT = 0.66988  # what is found of draws whose kurtosis is 1 too large, for a small excess: f is held
+TAILS_UNIT = 0.66988  # −E[f' + fF] for each unit of a small excess kurtosis: less than 1, since f is held
 
 
 class SteinMoments(NamedTuple):
@@ -87,7 +87,7 @@ def _centred(positions: np.ndarray, forces: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def standard_errors(values: np.ndarray) -> np.ndarray:
-    """Of the means of values by (chain, draw, …), from the means of blocks of draws."""
+    """Standard errors of the means of values by (chain, draw, …), from the means of blocks of draws."""
     chains, draws = values.shape[:2]
     blocks = min(BLOCKS, draws)
     length = draws // blocks
@@ -109,14 +109,14 @@ class Bias(NamedTuple):
 
     @property
     def distance(self) -> float:
-        """Of the mean, in posterior standard deviations, root mean square over coordinates."""
+        """The distance of the mean, in posterior standard deviations, root mean square over coordinates."""
         return float(np.sqrt(max(self.square, 0.0)))
 
 
 def stein_bias(positions: np.ndarray, forces: np.ndarray) -> Bias:
-    """Of whitened positions and the forces there, by (chain, draw, coordinate). Chains must be independent, and their
-    draws need not be: products of means are those of different chains, which chance does not make larger, and the
-    errors are what leaving out each chain in turn changes (the jackknife)."""
+    """Of whitened positions and the forces there, by (chain, draw, coordinate). Chains must be independent, but draws
+    within a chain need not be: only means of different chains are multiplied, so that chance adds nothing, and errors
+    come from leaving out each chain in turn (the jackknife)."""
     if positions.ndim != 3 or positions.shape != forces.shape or len(positions) < 3:
         raise ValueError(
             f"positions and forces must have the axes chain, draw and coordinate, with 3 chains or more, got shapes "

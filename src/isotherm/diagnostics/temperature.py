@@ -8,8 +8,8 @@ def configurational_temperature(positions: ArrayLike, forces: ArrayLike) -> floa
     """−mean (θ − θ̄)·F/d, which is 1/β where positions θ are drawn from exp(−βU(θ)) and F = −∇U(θ).
 
     It is the virial form of the configurational temperature (Rugh 1997; Butler et al. 1998 have the mean of |F|² over
-    that of −∇·F). Draws and forces are by (…, d), in any units. Forces may be noisy if they are right on average, and
-    their noise is not that of the step that led to the draw: of |F|² noise would make more.
+    that of −∇·F). Draws and forces are by (…, d), in any units. Forces may be noisy, unlike in the form with |F|², if
+    they are right on average and their noise is not that of the step that led to the draw.
 
     Examples:
         A Gaussian of variance 2 where it should be 1:

@@ -1,4 +1,4 @@
-"""exp(−tS)v without exp(−tS), three ways behind one signature.
+"""exp(−tS)v without forming exp(−tS), three ways behind one signature.
 
     lanczos   a Krylov space of few dimensions; a contraction at any number of them, so too few cost accuracy, never
               stability; comes with an a-posteriori error estimate
@@ -23,15 +23,15 @@ Rows = Float[Array, "k d"] | tuple[Vector, ...]
 Values = Float[Array, " k"] | tuple[Scalar, ...]
 Bound = tuple[Scalar, Scalar, Scalar]  # Π tβ_j/k!, det(I + tT/m) and the determinant before it
 
-# A space that is chosen by tolerance: the error allowed, as a fraction of what S's own sampling error does, and the
-# largest size.
+# For a space whose size is chosen by tolerance: the error allowed, as a fraction of the effect of S's own sampling
+# error, and the largest size.
 FRACTION, MOST = 0.1, 8
 
 # The largest number of scaled Taylor stages; beyond it (‖tS‖ of about 1e4) the answer is NaN rather than a hang.
 STAGES = 1000
 
-# Products with S that Taylor's stages are chosen from. Fewer are cheaper, but leave a larger residual, which counts as
-# norm of S: there are then more stages than needed.
+# Products with S for the Ritz values that bound ‖S‖, by which Taylor's stages are chosen. Fewer are cheaper, but their
+# larger residual loosens the bound: there are then more stages than needed.
 RITZ = 16
 
 
@@ -41,8 +41,8 @@ class Krylov(NamedTuple):
     `size` is the number of products so far. The vector for the next product is already in the basis, where there is
     room, and `residual` is the β before it. Where the space has fewer dimensions than room, the rest is zero.
 
-    A space that grows in a loop is made of arrays with room for all of it. One whose every product stands in the
-    program by itself is made of tuples, and needs about half as many operations.
+    A space that grows in a compiled loop is made of arrays with room for all of it. One that grows in unrolled code is
+    made of tuples, and needs about half as many operations.
     """
 
     basis: Rows
@@ -94,9 +94,9 @@ class Krylov(NamedTuple):
         return Krylov(basis, put(self.alphas, j, alpha), put(self.betas, j, self.residual), beta, scale, j + 1)
 
     def closed(self) -> "Krylov":
-        """With the last vector, but without the product that would give its α and the β after it.
+        """The space with its last vector, without the product that would give the α of this vector and the β after it.
 
-        They are guessed, the one as 2β and the other as β: the coefficients of a spectrum that fills an interval from 0
+        They are guessed, α as 2β and the β after it as β: the coefficients of a spectrum that fills an interval from 0
         tend to one β and α = 2β. A wrong guess costs as much as the β after it would, so the space is nearly as good as
         one with a further product (Saad 1992 has 0 for both).
         """
@@ -128,7 +128,7 @@ def row(rows: Rows, index: Any) -> Vector:
 
 
 def put(array: Any, index: Any, value: Array) -> Any:
-    """With `value` at `index`, which in a tuple is its end."""
+    """The array with `value` at `index`; to a tuple it is appended."""
     return (*array, value) if isinstance(array, tuple) else jax.lax.dynamic_update_index_in_dim(array, value, index, 0)
 
 
@@ -144,7 +144,7 @@ def krylov(matvec: Matvec, v: Vector, rank: int) -> tuple[Scalar, Krylov]:
 class Growing(NamedTuple):
     """A space that grows until exp(−tS)v is right in it, and what bounds the error so far.
 
-    It is finished when it is the smallest, closed, of at most `most` < d dimensions in which exp(−tS)v is right to
+    It is finished when it is the smallest closed space of at most `most` < d dimensions in which exp(−tS)v is right to
     `tolerance` of its change, as far as can be told with a guessed β. The guess is trusted from two products on: one
     alone has hardly met the largest eigenvalues. The change is taken as min(1, t‖Sv‖/‖v‖) ‖v‖.
 
@@ -159,7 +159,7 @@ class Growing(NamedTuple):
 
     @staticmethod
     def begun(matvec: Matvec, t: Number, v: Vector, most: int) -> tuple[Scalar, "Growing"]:
-        """‖v‖ and the space of two products, which no tolerance does without."""
+        """‖v‖ and the space of two products, which every tolerance needs."""
         norm, space = Krylov.seed(v)
         growing = Growing(space, (jnp.ones((), v.dtype), jnp.ones((), v.dtype), jnp.zeros((), v.dtype)))
         for _ in range(2):
@@ -171,7 +171,7 @@ class Growing(NamedTuple):
         return Growing(space, self._tightened(space, t, most))
 
     def _tightened(self, space: Krylov, t: Number, most: int) -> Bound:
-        """The bound once the space has grown; its determinant by the recurrence of a tridiagonal one."""
+        """The bound once the space has grown; its determinant by the three-term recurrence."""
         (product, determinant, before), last, m = self.bound, space.size - 1, most + 1
         alpha, beta = space.alphas[last], space.betas[last]
         following = (1 + t * alpha / m) * determinant - (t * beta / m) ** 2 * before
@@ -184,7 +184,7 @@ class Growing(NamedTuple):
         return (space.size < most - 1) & (product > tolerance * jnp.minimum(1, change) * determinant)
 
     def finished(self, matvec: Matvec, t: Number, tolerance: float, most: int) -> Krylov:
-        """Grown until it is enough, and closed."""
+        """The space grown until it is enough, and closed."""
         begin = self._replace(space=self.space.in_arrays(most))
         return jax.lax.while_loop(
             lambda growing: growing.is_short(t, tolerance, most), lambda growing: growing.grown(matvec, t, most), begin
@@ -211,7 +211,7 @@ def lanczos(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> t
 
 
 def _check_bits(expm: str, v: Vector) -> None:
-    """LAPACK, which finds the eigenvalues, has no 16 bits."""
+    """Refuse 16 bits, for which LAPACK finds no eigenvalues."""
     if jnp.finfo(v.dtype).bits < 32:
         raise TypeError(
             f"expm must be 'lanczos' where init has 16 bits, got {expm!r} and dtype {v.dtype}; or make it float32"

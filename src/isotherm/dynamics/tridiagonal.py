@@ -24,7 +24,7 @@ def decay(diagonal: Float[Array, " k"], beside: Float[Array, " k"]) -> tuple[Flo
     bits = max(32, jnp.finfo(diagonal.dtype).bits)
     z, c = (jnp.asarray(values, f"complex{2 * bits}") for values in contour(POLES[bits]))
     rows = _first_column(diagonal.astype(z.dtype), beside.astype(z.dtype), z)
-    # Sums rather than products of matrices, which in complex numbers are calls of their own.
+    # Sums rather than products of matrices, which for complex numbers are calls out of the compiled loop.
     end, average = (jnp.sum((rows * weight[None]).real, axis=1).astype(diagonal.dtype) for weight in (c, c / z))
     # Where T is small the change is what has to be right: exp(−T)e₁ = e₁ − Tφ(T)e₁.
     below, above = jnp.append(beside[1:] * average[1:], 0), jnp.append(0, beside[1:] * average[:-1])

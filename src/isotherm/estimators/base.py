@@ -53,11 +53,11 @@ class BayesianEstimator(BaseEstimator):
         return {name: np.zeros(shape, np.float32) for name, shape in model._shapes().items()}
 
     def _in_units(self, tree: Results) -> Results:
-        """The draws as a user wants them."""
+        """The draws in the units of the table."""
         return tree
 
     def _targets(self, rows: Rows) -> np.ndarray:
-        """What the model's y are."""
+        """The targets as the model takes them."""
         return rows.y
 
     def _sample(self, X: np.ndarray, y: np.ndarray, sample_weight: ArrayLike | None) -> Self:
@@ -100,10 +100,10 @@ class BayesianEstimator(BaseEstimator):
         return Posterior(Weighted(self._sampled).log_likelihood, self._sampled.log_prior)
 
     def _check_rows(self, rows: Rows) -> None:
-        """Whether the rows that count are enough for the model."""
+        """Refuse rows that the model cannot take."""
 
     def _doubts(self, caught: list[warnings.WarningMessage]) -> list[str]:
-        """What should not be believed; not how `fit` chose to sample."""
+        """What `fit` warned of, apart from its reason for how it sampled."""
         messages = dict.fromkeys(str(each.message) for each in caught)
         return [message for message in messages if message != self._tree.attrs["fit_reason"]]
 
@@ -194,7 +194,7 @@ class Regressor(RegressorMixin, BayesianEstimator):
         return mean, scale * np.sqrt(found["mean_sd"].values ** 2 + found["variance_mean"].values)
 
     def credible_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Between which numbers the expected y of each row of X lies with probability `level`; without noise."""
+        """Bounds between which the expected y of each row of X, without noise, lies with probability `level`."""
         centre, scale = self._target_units
         low, high = centre + scale * self._interval(X, level)
         return low, high
@@ -241,7 +241,7 @@ class Classifier(ClassifierMixin, BayesianEstimator):
         return self.classes_[probabilities.argmax(axis=1)]
 
     def credible_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Between which numbers the probability of each class lies with probability `level`, by (row, class)."""
+        """Bounds between which the probability of each class lies with probability `level`, by (row, class)."""
         ends = self._interval(X, level)
         if ends.ndim == 3:
             return ends[0], ends[1]

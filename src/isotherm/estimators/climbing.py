@@ -19,7 +19,7 @@ RATE = 0.05  # of a parameter whose prior has standard deviation 1, at first; it
 
 @partial(jax.jit, static_argnums=0)
 def climbed(posterior: Posterior, start: Params, data: Batch, key: RandomKey, scale: Any) -> Params:
-    """Parameters of high posterior density; `scale` is how large parameters are."""
+    """Parameters of high posterior density; `scale` is the prior's standard deviation."""
     rows = jax.tree.leaves(data)[0].shape[0]
     size = min(rows, BATCH)
 

@@ -23,12 +23,12 @@ from isotherm.run.doubts import STRICT, Bounds, Line, converged, statistics
 from isotherm.types import Example, Params, RandomKey
 
 WATCHED = 32  # rows whose predictions are looked at
-LENIENT = Bounds(1.1, 50, 0.1, 2.0)  # for a warning that nobody asked for
+LENIENT = Bounds(1.1, 50, 0.1, 2.0)  # of the warnings that `fit` gives unasked
 PERMUTED = "mean and variance of the parameters, of which many sets make the same predictions"
 
 
 class NetworkModel(BayesianEstimator):
-    """What is sampled for a number of steps, and judged by its predictions."""
+    """An estimator that is sampled for a number of steps, and judged by its predictions."""
 
     _is_network = True
     steps: int
@@ -64,7 +64,7 @@ class NetworkModel(BayesianEstimator):
         return [*converged(flat, names, bounds), *statistics(self._tree, bounds)]
 
     def _watched_predictions(self) -> np.ndarray:
-        """Of some rows of the data, by (chain, draw, row, class)."""
+        """Predictions of some rows of the data, by (chain, draw, row, class)."""
         used = np.flatnonzero(self._data["weight"])
         x = self._data["x"][used[np.unique(np.linspace(0, len(used) - 1, WATCHED).astype(int))]]
         found = self._tree["posterior"].to_dataset()

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 FEW = 4096  # rows, up to which they are sorted and filled up: all of them are used at every step
-LEAST = 16
-FINEST = 256
+LEAST = 16  # rows of the smallest size
+FINEST = 256  # rows: sizes are powers of two up to this, and its multiples beyond
 
 
 class Units(NamedTuple):
-    """Where columns begin and how large a standard deviation is: (x − centre)/scale is in standard units."""
+    """Means and standard deviations of columns: (x − centre)/scale is in standard units."""
 
     centre: np.ndarray
     scale: np.ndarray
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
     weight: np.ndarray
 
     def units(self, values: np.ndarray, centred: bool = True) -> Units:
-        """Of columns of these rows; a column that does not vary keeps its own scale. Not `centred`: they begin at 0."""
+        """Units of columns of these rows; one that does not vary keeps its scale. Unless `centred`, centres are 0."""
         centre = np.average(values, axis=0, weights=self.weight) if centred else np.zeros(values.shape[1:])
         spread = np.sqrt(np.average((values - centre) ** 2, axis=0, weights=self.weight))
         varies = spread > 1e-10 * np.abs(values).max(axis=0, initial=0)
@@ -43,7 +43,7 @@ class Rows(NamedTuple):
 
 
 def make_rows(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Rows:
-    """The rows that count."""
+    """The rows of positive weight; if they are few, sorted, and equal ones joined."""
     counts = weight > 0
     if not counts.all():
         X, y, weight = X[counts], y[counts], weight[counts]
@@ -56,7 +56,7 @@ def make_rows(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Rows:
 
 
 def filled(data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """With copies of the first row, of weight 0, up to the next of few sizes."""
+    """`data`, filled up with copies of the first row, of weight 0, to the next of few sizes."""
     rows = len(data["weight"])
     if rows > FEW:
         return data

@@ -70,7 +70,7 @@ def cifar10_pair(first: str, second: str, smallest: float) -> Task:
 
 
 def other_prior(prior_variance: float) -> Task:
-    """One cell a method."""
+    """The letter task with another prior, one cell a method."""
     return replace(
         LETTER,
         dataset=f"letter-prior-{prior_variance:g}",

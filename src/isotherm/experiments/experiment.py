@@ -34,7 +34,7 @@ class Experiment:
 
     @property
     def workers(self) -> int:
-        """Cells that run at the same time: what the task that allows fewest allows."""
+        """Cells that run at the same time: the fewest that a task allows."""
         return min(task.workers for task in self.tasks)
 
     @property
@@ -43,7 +43,7 @@ class Experiment:
         return [f"{task.title}: {task.quick_passes:g} of {task.passes:g} passes" for task in self.tasks]
 
     def jobs(self, options: Options) -> list[Job]:
-        """In an order in which a command that is stopped early has done what is looked at first."""
+        """The most important jobs first, as the command may be stopped early."""
         order = {"first seed": 0, "reference": 1, "cell": 2, "largest_step": 3}
 
         def turn(job: Job) -> tuple[int, int]:

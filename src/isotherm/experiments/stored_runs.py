@@ -1,6 +1,6 @@
 """`isotherm sample`, `resume`, `check` and `report`: the models of the experiments on their data, stored as they go.
 
-A stored run carries the name of its problem, by which the others find the model and the data again; one of
+A stored run carries the name of its problem, by which the other commands find the model and the data again; a run of
 `isotherm fit` has a file about its table instead.
 """
 
@@ -57,7 +57,7 @@ def check_run(store: Path, data_dir: Path | None) -> Verdict:
 
 
 def report_run(store: Path, data_dir: Path | None, out: Path) -> Verdict:
-    """Write the report of any stored run; with the whole verdict, if `start` began it, for which there are data."""
+    """Write the report of any stored run; the verdict is whole only if the run says what its data are."""
     check_is_there(store)
     if recipe.is_there(store):
         found = command.found_in(store, data_dir)
@@ -70,7 +70,7 @@ def report_run(store: Path, data_dir: Path | None, out: Path) -> Verdict:
 
 
 def opened(store: Path) -> Any:
-    """Stores of ours describe all arrays in one place; those of others may not."""
+    """The results in a store. Ours have consolidated metadata; those of others may not."""
     ours = (store / HIDDEN).is_dir()
     return xarray.open_datatree(store, engine="zarr", chunks=None, consolidated=ours)
 

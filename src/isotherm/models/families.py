@@ -31,7 +31,7 @@ from isotherm.types import Array, Float, Scalar
 Predictor = Float[Array, "..."]
 Own = Mapping[str, Array]  # the model's parameters, in which a family finds its own
 
-LARGEST_LOG_RATE = 30.0  # beyond a rate of 1e13, exp goes on as its parabola, so that a step too far is no infinity
+LARGEST_LOG_RATE = 30.0  # beyond it, a rate of 1e13, exp continues as a parabola: a step too far is no infinity
 
 
 class Family(Protocol):
@@ -147,8 +147,8 @@ class Categorical:
         return 0.0
 
     def unseen(self, values: Array, variance: float) -> Scalar | float:
-        """What all classes have in common changes no probability. A wide prior there is a long way to walk for nothing:
-        of values by (class, …), c = Σ values/√classes has the prior N(0, 1) not N(0, variance), if that is wider.
+        """What all classes have in common changes no probability, and under a wide prior chains only wander there. So
+        c = Σ values/√classes, of values by (class, …), has the prior N(0, 1) where N(0, variance) is wider.
         """
         if variance <= 1:
             return 0.0
@@ -168,7 +168,7 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Poisson(_OneNumber):
-    """Counts y = 0, 1, 2, … ~ Poisson(exp(predictor)). A y that is no whole number counts as the density continues."""
+    """Counts y = 0, 1, 2, … ~ Poisson(exp(predictor)). For other y, y! is Γ(y + 1)."""
 
     def log_density(self, predictor: Predictor, y: ArrayLike, params: Own | None = None) -> Scalar:
         """y log λ − λ − log y!"""

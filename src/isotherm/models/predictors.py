@@ -21,7 +21,7 @@ ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "silu": jax.nn.silu}
 
 
 class WithFamily(Model):
-    """What `predictor` leaves to do: likelihood and predictions."""
+    """Likelihood and predictions, from a predictor and a family."""
 
     family: Family
 

@@ -1,7 +1,7 @@
 """The values of a function at all draws, for block after block of rows.
 
 Of one block of rows the values at all draws are held at once, so that their quantiles are exact; they are computed some
-draws at a time, so that what the function needs on its way stays small too.
+draws at a time, so that the function's intermediate arrays stay small too.
 """
 
 import math
@@ -19,7 +19,7 @@ from isotherm.types import Batch, Example, Params
 
 VALUES = 2**25  # bytes of values at all draws, of one block of rows
 MOST_DRAWS = 128  # computed together
-WORK = 2**26  # bytes that the function needs on its way, of one block of draws and rows
+WORK = 2**26  # bytes of the function's intermediate arrays, of one block of draws and rows
 
 Function = Callable[[Params, Example], Any]
 
@@ -68,12 +68,12 @@ def make_task(function: Function, draws: Draws, columns: Batch, rows: int) -> Ta
 
 
 def _power(number: int, *bounds: int) -> int:
-    """A power of two, so that few sizes are compiled for: the next from `number`, but below the bounds."""
+    """A power of two, so that few sizes are compiled for: the next from `number`, but within the bounds."""
     return min(1 << max(0, number - 1).bit_length(), *(1 << max(1, bound).bit_length() - 1 for bound in bounds))
 
 
 def _bytes_of(program: Any) -> int:
-    """What all results of a program's steps take, if none is ever freed or fused with another."""
+    """Bytes of all intermediate results of a program, if none is ever freed or fused with another."""
     total = 0
     for step in program.eqns:
         total += sum(math.prod(out.aval.shape) * out.aval.dtype.itemsize for out in step.outvars)

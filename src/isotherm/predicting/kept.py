@@ -57,7 +57,7 @@ def _own_dims(name: str, ndim: int) -> list[str]:
 
 
 def _labels(draws: Draws) -> dict[str, np.ndarray]:
-    """What the draws that were used are called: by chain and by draw."""
+    """The labels of the draws that were used, by chain and by draw."""
     coordinates = draws.dataset.coords
     sizes = {"chain": draws.chains, "draw": draws.each}
     return {name: coordinates[name].values if name in coordinates else np.arange(n) for name, n in sizes.items()}
@@ -114,11 +114,11 @@ class Stored:
         self.arrays[name][:, :, first : first + len(values)] = _by_draw(values, self.draws)
 
     def dataset(self) -> "xarray.Dataset":
-        """Readable as a whole from here on; read as it is looked at."""
+        """The store, readable as a whole from here on, and loaded lazily."""
         import xarray
         import zarr
 
-        with warnings.catch_warnings():  # that other libraries may not read it, who then read file after file
+        with warnings.catch_warnings():  # about metadata that other libraries may ignore, and read file after file
             warnings.simplefilter("ignore", zarr.errors.ZarrUserWarning)
             zarr.consolidate_metadata(self.path)
         return xarray.open_zarr(self.path, group=self.group, chunks=None)

@@ -99,7 +99,7 @@ def predict(
 
 
 def _columns(data: Batch) -> tuple[Batch, int]:
-    """The data, with what can be sliced as it is, and the number of rows."""
+    """The data, in which what can be sliced stays as it is, and the number of rows."""
 
     def column(leaf: Any) -> Any:
         sliceable = isinstance(getattr(leaf, "dtype", None), np.dtype) and hasattr(leaf, "__getitem__")

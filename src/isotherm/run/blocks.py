@@ -27,7 +27,7 @@ Parts = tuple[Part, ...]  # in the order in which a step asks for them
 @register_dataclass
 @dataclass(frozen=True)
 class Block:
-    """In place of data: the batches of the steps from `first` on, and of the renewals before the steps of `renewals`.
+    """In place of data: batches for the steps from `first` on, and for the renewals before the steps in `renewals`.
     The arrays of a part are by (chain, step or renewal, row, …)."""
 
     first: Numbers
@@ -37,7 +37,7 @@ class Block:
 
 
 class Delivered(Requests):
-    """Answers the k-th request with the k-th part, whatever the key: it was read with that key."""
+    """Answers the k-th request with the k-th part, whatever the key: the part was read for that key."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = iter(parts)

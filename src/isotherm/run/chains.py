@@ -46,8 +46,8 @@ class Chains:
     """All chains of a run, at its beginning or as `carry` has them.
 
     The loop is compiled in the background, once for all groups, and here rather than in the threads that run it, since
-    JAX's settings are those of a thread. Chains that differ from others in their sampler's numbers alone, or in where
-    they are, go by the program of those (`like`).
+    JAX's settings are per thread. Chains that differ from those of `like` only in their sampler's numbers, or in where
+    they are, reuse its program.
     """
 
     _feed: Feed | None = None  # where the rows come from, if the data are on disk and read as they are needed
@@ -60,7 +60,7 @@ class Chains:
         with TRACING:
             known = None if like is None else like._feed
             self._feed = Feed(run, self.groups, known) if on_disk(run.data) else None
-            if self._feed is not None:  # a call is for no more steps than a block is; so many draws they touch at most
+            if self._feed is not None:  # a call makes no more steps than a block has, so touches no more draws
                 self.slots = max(2, min(self.slots, self._feed.forecast.steps))
             if like is None:
                 lowered = self._lower(advance_on_one_thread if on_cpu and small else advance)
@@ -119,7 +119,7 @@ class Chains:
             return self._lower_without_options().compile()  # a version of XLA that does not know one of them
 
     def compiled(self) -> None:
-        """Wait until it is: no time of a run's."""
+        """Wait for the compiler, whose time is not the run's."""
         _ = self.program
 
     def _lower_without_options(self) -> Lowered:
@@ -151,7 +151,7 @@ class Chains:
         return float(self._joined([carry.state.kinetic_temperature for carry in self._carries]).mean())
 
     def _joined(self, parts: Sequence[jax.Array]) -> np.ndarray:
-        """What the groups have, for all chains."""
+        """The parts of the groups as one array of all chains."""
         return np.concatenate(parts)
 
     def _lower(self, loop: jax.stages.Wrapped) -> jax.stages.Lowered:

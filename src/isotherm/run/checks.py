@@ -20,7 +20,7 @@ MOST_ROWS = 2**31 - 1  # of all processes together
 LOST = 1e-4  # of a column's range: rounding by more than this changes what the column says
 BLOCK_ROWS = 2**16  # rows looked at together, so that a check needs little memory beside the data
 CHECK_BYTES = 2**24  # of them, at most
-SOME_ROWS = 2**14  # of data on disk at whose log-likelihood one looks where all were looked at before
+SOME_ROWS = 2**14  # of data on disk whose log-likelihood is checked where anchoring has looked at all rows
 CHECK_ROWS = 256  # rows whose log-likelihood is evaluated together, unless the batch is larger
 
 
@@ -226,7 +226,7 @@ def _block_rows(array: np.ndarray | Column) -> int:
 
 
 def check_model(posterior: Posterior, params: Params, data: Batch) -> None:
-    """Both functions can be told from others and, traced on shapes alone, return scalars."""
+    """Both functions can be hashed and, traced on shapes alone, return scalars."""
     example = jax.tree.map(
         lambda column: jax.ShapeDtypeStruct(jnp.shape(column)[1:], jnp.result_type(column)), shapes(data)
     )
@@ -301,8 +301,8 @@ def check_starts(evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], 
 def _densities_on_disk(
     evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], data: Batch
 ) -> tuple[np.ndarray, int, int, float]:
-    """The same of data on disk, a block after the other. Anchoring has looked at all rows already, so that some rows
-    are enough for what comes of it."""
+    """The same for data on disk, one block after the other; for an anchored posterior on some rows only, since
+    anchoring has looked at all."""
     rows = len(jax.tree.leaves(data)[0])
     numbers: np.ndarray | range = range(rows)
     if evaluation.posterior.is_whitened:
@@ -330,7 +330,7 @@ def _densities_at_start(evaluation: Evaluation, starts: Float[Array, "chains d"]
 
     def look(number: Scalar, seen: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
         row, bad, value = seen
-        first = jnp.minimum(number * size, rows - size)  # the last ends with the last row: it repeats some
+        first = jnp.minimum(number * size, rows - size)  # the last block ends with the last row: it repeats some
         values, numbers = block(first), first + jnp.arange(size, dtype=jnp.int32)
         wrong = ~jnp.isfinite(values) & (numbers >= number * size)
         place = jnp.argmax(wrong)
@@ -352,7 +352,7 @@ def named(root: str, tree: Any) -> Iterator[tuple[str, np.ndarray | Column]]:
 
 
 def reason(error: Exception) -> str:
-    """Its type and first line, and the next where that only leads up to it."""
+    """The error's type and first line, and the next line where the first ends with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     words = lines[:2] if lines and lines[0].endswith(":") else lines[:1]
     return f"{type(error).__name__}: {' '.join(words)}" if words else type(error).__name__

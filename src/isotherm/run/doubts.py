@@ -35,7 +35,7 @@ class Bounds(NamedTuple):
 
 
 STRICT = Bounds(R_HAT, 400, 0.05, 1.0)  # for a verdict
-LENIENT = Bounds(1.05, 100, 0.1, 2.0)  # for a warning that nobody asked for
+LENIENT = Bounds(1.05, 100, 0.1, 2.0)  # for the warnings that a run gives unasked
 
 
 class Line(NamedTuple):
@@ -57,8 +57,8 @@ class Line(NamedTuple):
 
 
 def doubts(tree: Results, goal: Goal | None = None, found: Convergence | None = None) -> Iterator[str]:
-    """A sentence for each number of a run that is off. Of a run with a goal, what was found of the parameters that it
-    watches stands for R-hat and effective draws; None if all of its chains diverged."""
+    """A sentence for each number of a run that is off. For a run with a goal, `found` has R-hat and effective draws of
+    the parameters that the goal watches; None if all chains diverged."""
     words = [] if goal is None else shortfall(tree, goal, found)
     draws, names = watched_entries(tree)
     if draws.shape[1] >= FEWEST_DRAWS and np.isfinite(draws).all():
@@ -128,11 +128,11 @@ def converged(draws: np.ndarray, names: list[str], bounds: Bounds) -> list[Line]
 
 
 def r_hat_by_chance(chains: int, parameters: int) -> float:
-    """What the largest R-hat of so many parameters is above in RARE of all cases where chains are right.
+    """The bound that the largest R-hat of so many parameters exceeds in a share RARE of cases where chains are right.
 
-    R-hat looks at m = 2·chains halves, also of |θ|, of which a chain has fewer effective draws than of θ. With E of
-    them, R̂² is about 1 + χ²m/((m − 1)E), χ² of m − 1 degrees of freedom. E is as many as a verdict asks for: of six
-    sets of 2,400 draws of NUTS with 30 parameters, two had one beyond 1.01.
+    R-hat compares m = 2·chains halves, also of |θ|, of which a chain has fewer effective draws than of θ. With E of
+    them, R̂² is about 1 + χ²m/((m − 1)E), χ² of m − 1 degrees of freedom. E is what a verdict asks for. A bound of 1.01
+    alone is too strict: two of six sets of 2,400 draws of NUTS with 30 parameters had an R-hat beyond it.
     """
     m = 2 * max(chains, 2)  # one chain is cut in four
     return float(np.sqrt(1 + chdtri(m - 1, RARE / parameters) * m / (m - 1) / STRICT.ess))
@@ -155,7 +155,7 @@ def statistics(tree: Results, bounds: Bounds) -> list[Line]:
 
 
 def has_friction(tree: Results) -> bool:
-    """Whether there is a thermostat; SGHMC's friction is a number."""
+    """Whether there is a thermostat; SGHMC's friction is a constant."""
     return "friction" in tree["sample_stats"].to_dataset() and tree.attrs.get("sampler") != "sghmc"
 
 
@@ -172,7 +172,7 @@ class Law(NamedTuple):
 
 
 def temperature_law(values: np.ndarray, attributes: Mapping[Any, Any], bounds: Bounds) -> Law:
-    """Errors grow with the temperature, and what is allowed is what chance does to a run that is right."""
+    """What chance does to a run that is right is allowed: errors grow with the temperature, so they are scaled to T."""
     T = float(attributes.get("sampler_temperature", 1.0))
     return Law(T, bounds.temperature * T + 3 * float(standard_errors(values)) / max(1.0, float(np.mean(values)) / T))
 
@@ -191,8 +191,8 @@ def temperature(values: np.ndarray, attributes: Mapping[Any, Any], bounds: Bound
 
 
 def friction_is_known(attributes: Mapping[Any, Any], entries: int) -> bool:
-    """Whether A is: eCCAdL chooses it by the noise that it leaves out where its estimate is of low rank, and results
-    have ξ alone."""
+    """Whether A is known: where its estimate is of low rank, eCCAdL chooses A by the noise that it leaves out, and
+    results have ξ alone."""
     kind = attributes.get("sampler_covariance", "auto")
     low_rank = kind == "low_rank" or (kind == "auto" and entries > DENSE_UP_TO)
     return not (

@@ -24,7 +24,7 @@ from isotherm.run.signals import interruptible
 from isotherm.types import Results
 
 CHUNK_SECONDS = 0.25  # how often the host looks in
-FIRST_CHUNK = 4  # steps, of which the time of the next chunk is guessed
+FIRST_CHUNK = 4  # steps, from whose time the length of the next chunk is guessed
 GROWTH = 8  # times the last chunk at most: a first chunk on a cold cache says little
 
 
@@ -39,7 +39,7 @@ def execute(
     judged: bool = True,
 ) -> Results:
     """Go on from `step`, `seconds` into the run, to the end or to where it is stopped; the recorder's results. With a
-    goal, the plan is made longer until it is met. Unless it is `judged`, nobody asks what speaks against the draws."""
+    goal, the plan is made longer until it is met. Unless `judged`, no doubts about the draws are looked for."""
     outside, stopped, looks = 0, False, Looks(recorder)
     bar, seen = Bar(plan.steps, progress and processes.is_first(), step), Seen(chains.run, plan)
     with interruptible(and_terminated=recorder.keeps_state) as stop, bar.progress, one_lapack_thread():
@@ -103,7 +103,7 @@ def execute(
 
 
 class Looks:
-    """R-hat and effective draws of the parameters that a goal watches, computed once for so many draws."""
+    """R-hat and effective draws of the parameters that a goal watches, computed once for each number of draws."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder, self.count = recorder, -1
@@ -166,7 +166,7 @@ class Bar:
 def one_lapack_thread() -> AbstractContextManager[object]:
     """LAPACK's decompositions are small here: more threads give them nothing and, where the machine is busy, wait for
     each other so long that a step of eCCAdL on MNIST 7/9 took ten times its time."""
-    import scipy.linalg  # noqa: F401  # what JAX takes LAPACK from, which has to be there to be limited
+    import scipy.linalg  # noqa: F401  # JAX's LAPACK, which must be loaded before it can be limited
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(1, user_api="blas")

@@ -1,7 +1,7 @@
 """The batches of many steps at once, read from disk while the device makes the steps before them.
 
-The rows of a block are read in the order of the file, whichever chains and steps they are for. Their law does not know
-of it: the row numbers are those that data in memory would have been asked for (foresight.py).
+The rows of a block are read in the order of the file, whichever chains and steps they are for. This changes no batch:
+the row numbers are those that data in memory would have been asked for (foresight.py).
 """
 
 import math
@@ -25,7 +25,7 @@ from isotherm.run.problem import Run
 from isotherm.types import Batch
 
 ROUND = 64  # rows: what begins at a multiple of so many begins with a cache line, however long a row is
-WORTHWHILE = 0.5  # seconds of reading from which on a process that copies rows is started; it starts in a fifth of one
+WORTHWHILE = 0.5  # seconds of reading after which a process that copies rows is started, which takes 0.2 s
 
 
 class Ahead(NamedTuple):
@@ -55,8 +55,8 @@ class Feed:
         self.rooms = [Rooms(one, renewals[-number] if renewals else None) for number, one in enumerate(steps)]
         self.all_rooms = [*steps, *renewals]
         self.apart: Apart | None = None
-        self.numbers: dict[int, int] = {}  # those of the rooms, for it
-        self.seconds = 0.0  # of reading without it
+        self.numbers: dict[int, int] = {}  # of the rooms, as `apart` counts them
+        self.seconds = 0.0  # of reading without `apart`
         self.current: Ahead | None = None
         self.next: tuple[int, Future[Ahead]] | None = None
         self.pool = ThreadPoolExecutor(1, "isotherm-feed")
@@ -86,7 +86,7 @@ class Feed:
         return self.current
 
     def must_wait(self, first: int, limit: int) -> bool:
-        """Whether what is read next goes where the device still reads."""
+        """Whether the next block goes to memory that the device still reads."""
         one, other = self.rooms
         return one.renewals is other.renewals and self.current_renews and bool((self.due(first, limit)[1] >= 0).any())
 
@@ -95,7 +95,7 @@ class Feed:
         return self.current is not None and bool((self.current.blocks[0].renewals >= 0).any())
 
     def due(self, first: int, limit: int) -> tuple[int, np.ndarray]:
-        """Up to where a block for the steps from `first` on goes, and before which of them there are renewals."""
+        """The end of a block that begins with the step `first`, and before which of its steps there are renewals."""
         forecast = self.forecast
         steps = np.arange(first, first + forecast.steps, dtype=np.int32)
         last, renewals = min(limit, first + forecast.steps), np.full(forecast.renewals, -1, np.int32)
@@ -107,7 +107,7 @@ class Feed:
         return last, renewals
 
     def forget(self) -> None:
-        """What is being read is not wanted."""
+        """Drop what is being read."""
         if self.next is not None:
             self.next[1].exception()  # wait for it
             self.next = None
@@ -138,8 +138,8 @@ class Feed:
         ]
 
     def fill(self, room: "Room", pieces: list["Piece"]) -> None:
-        """Rows into their places: by a process of its own what it can do, and the rest here, the files from their
-        beginning to their end."""
+        """Put rows into their places: the separate process copies what it can, and the rest is read here, each file
+        from its beginning to its end."""
         rows, runs = (np.concatenate(each) for each in zip(*pieces, strict=True))
         columns, rooms = (
             jax.tree.leaves(each) for each in ((self.columns, self.weights), (room.columns, room.weights))
@@ -158,8 +158,8 @@ class Feed:
             self.seconds += time.perf_counter() - begun
 
     def asked_apart(self, room: "Room", columns: list[Any], rows: np.ndarray, runs: np.ndarray) -> Apart | None:
-        """The process that has been asked for the rows of columns that it can copy. It is started as soon as that is
-        worth while, and until it is there nobody is asked."""
+        """The separate process, asked for the rows of the columns that it can copy. It is started as soon as that is
+        worth while; None until it is ready."""
         if not room.shared:
             return None
         if self.apart is None and self.seconds >= WORTHWHILE:
@@ -174,19 +174,19 @@ class Feed:
         self.pool.shutdown()
         if self.apart is not None:
             self.apart.close()
-        self.current, self.rooms, self.all_rooms = None, [], []  # now, not when Python finds out that nobody has them
+        self.current, self.rooms, self.all_rooms = None, [], []  # freed now, not at the next garbage collection
 
 
 class Rooms(NamedTuple):
-    """For a block: for its steps, and for its renewals, if there are any."""
+    """The memory of a block: for its steps, and for its renewals, if there are any."""
 
     steps: "Room"
     renewals: "Room | None"
 
 
 class Room:
-    """Memory for the rows of a block: an array for each column, with the parts of all groups one after the other. That
-    of the columns with the numbers `shared` another process may share."""
+    """Memory for the rows of a block: an array for each column, with the parts of all groups one after the other. The
+    arrays with the numbers `shared` are open to another process."""
 
     def __init__(
         self, groups: list[list[Part]], columns: Batch, weights: np.dtype | None, shared: Sequence[int] = ()
@@ -224,7 +224,7 @@ class Room:
 
 
 def number_of_rows(shape: jax.ShapeDtypeStruct) -> int:
-    """Of an array by (chain, step, row, …)."""
+    """The number of rows of an array by (chain, step, row, …)."""
     return math.prod(shape.shape[:3])
 
 

@@ -26,8 +26,8 @@ Act: TypeAlias = Callable[..., SamplerState]  # of a sampler: a step or a renewa
 
 
 class Forecast:
-    """For a group of chains; other groups of as many chains go by the same programs. All are compiled when they are
-    first asked for."""
+    """The forecast for a group of chains; other groups of as many chains use the same programs. Each is compiled when
+    it is first asked for."""
 
     def __init__(self, run: Run, ids: ChainIds) -> None:
         self.run, self.ids = run, ids
@@ -51,12 +51,12 @@ class Forecast:
 
     @cached_property
     def steps(self) -> int:
-        """How many a block is for."""
+        """How many steps a block is for."""
         return min(MOST_STEPS, self._fitting(stepped))
 
     @cached_property
     def renewals(self) -> int:
-        """How many a block is for, at most."""
+        """How many renewals a block is for, at most."""
         return min(self.steps, self._fitting(renewed)) if self.renews else 0
 
     @cached_property
@@ -80,7 +80,7 @@ class Forecast:
 
     @cached_property
     def block(self) -> Block:
-        """The shapes of one."""
+        """The shapes of a block."""
         of_renewals = self.parts(self.of_renewals.out_info) if self.renews else ()
         renewals = jax.ShapeDtypeStruct((self.renewals,), jnp.int32)
         return Block(jax.ShapeDtypeStruct((), jnp.int32), renewals, self.parts(self.of_steps.out_info), of_renewals)

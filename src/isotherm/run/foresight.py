@@ -18,7 +18,7 @@ from isotherm.alias import AliasTable
 from isotherm.batches import Batches, Requests
 from isotherm.types import Array, Batch, Bool, Float, Int, RandomKey
 
-# One program inside another, and the parameter that holds it.
+# Primitives that hold a program, and the parameter that it is in.
 INLINED = dict.fromkeys(("jit", "pjit", "checkpoint"), "jaxpr")
 INLINED |= dict.fromkeys(("closed_call", "custom_jvp_call", "custom_vjp_call"), "call_jaxpr")
 

@@ -9,8 +9,8 @@ from isotherm.diagnostics.convergence import Convergence
 from isotherm.run.plan import MOST_STEPS, Plan
 
 R_HAT = 1.01  # at most (Vehtari et al. 2021)
-GROWTH = (1.25, 4.0)  # of the number of draws, at least and at most, before one looks again
-MARGIN = 1.1  # times what is missing if draws go on to be worth what they were
+GROWTH = (1.25, 4.0)  # of the number of draws, at least and at most, before the next look at convergence
+MARGIN = 1.1  # times what is missing if further draws are worth as much as those before
 BURN_IN_SHARE = 0.25  # of the seconds, at most
 FEWEST = 8  # draws that are kept, however little time or however few steps there may be
 WATCHED = 1024  # parameters that are looked at, if there are more than
@@ -61,7 +61,7 @@ class Goal(NamedTuple):
 
 
 def watched(parameters: int) -> np.ndarray:
-    """The parameters that are looked at."""
+    """The parameters that are looked at: all, or some chosen at random."""
     if parameters <= WATCH_ALL_UP_TO:
         return np.arange(parameters)
     return np.sort(np.random.default_rng(0).choice(parameters, WATCHED, replace=False))

@@ -166,8 +166,8 @@ def _advance(
 
     def with_renewals(sampler: Renewing[Any], loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
         def stretch(loop: tuple[Step, Carry, Record]) -> tuple[Step, Carry, Record]:
-            """A renewal, if it is due, and the steps up to the next. It is not due where a call begins between two; a
-            loop of no rounds then does nothing, and unlike a branch it never copies the memory."""
+            """A renewal, if it is due, and the steps up to the next. A call may begin between
+            two: a loop of no rounds then does nothing, and unlike `jax.lax.cond` it never copies the memory."""
             step, carry, record = loop
             parameters = carry.state.position.shape[1]
             due = is_due(sampler, step, parameters)
@@ -197,7 +197,7 @@ def _advance(
 def _log_priors(
     evaluation: Evaluation, positions: Float[Array, "slots chains d"], touched: Step
 ) -> Float[Array, "slots chains"]:
-    """The log-prior of the slots that were touched, a block at a time: a draw where it is −inf is not one."""
+    """The log-prior of the slots that were touched, a block at a time: a draw where it is −inf is outside the prior."""
     slots, chains, _ = positions.shape
     block = min(PRIOR_BLOCK, slots)
 
@@ -220,7 +220,7 @@ def largest(dtype: jnp.dtype) -> float:
 
 
 def over_chains(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` for each chain; one chain alone is not made to look like many, which would slow its products."""
+    """`function` for each chain; one chain alone is not vmapped, which would slow its products."""
 
     def mapped(*arguments: Any) -> Any:
         if jax.tree.leaves(arguments)[0].shape[0] > 1:

@@ -15,18 +15,18 @@ from isotherm.types import Vector
 ROWS = 1000  # examples, at least, that S is compared on; the same at all positions
 POSITIONS = 32  # draws at which it is compared, at most
 FEWEST = 8  # at least
-A_CHUNK = 4  # draws of a chunk
-LEAST_STEPS = 2000  # after burn-in
+A_CHUNK = 4  # draws that are kept of a chunk, about
+LEAST_STEPS = 2000  # after burn-in: a shorter run says too little
 MOST_PARAMETERS = 1024  # for which d×d matrices are compared
-LARGEST_CHANGE = 0.2  # root mean square of the relative change of S over directions and draws: where posteriors that
-# came out right had 0.01 to 0.07, hierarchies that did not 0.29 and 0.37 (benchmarks/unfriendly.py)
+LARGEST_CHANGE = 0.2  # root mean square of the relative change of S over directions and draws: posteriors that came out
+# right had 0.01 to 0.07, hierarchies that did not 0.29 and 0.37 (benchmarks/unfriendly.py)
 NAMED = 0.8  # a correlation above which a parameter is named
 
 
 class Seen:
-    """A few draws of each chunk of a run, to compare S at; none if the sampler does not assume that S is constant, or
-    where S would not fit, or a run is too short to say; or if the posterior is anchored: S is then small beside the
-    curvature, and may change."""
+    """A few draws of each chunk of a run, to compare S at. None are kept if the sampler does not assume that S is
+    constant, if S would not fit in memory, if the run is too short, or if the posterior is anchored: S is then small
+    beside the curvature, and may change."""
 
     def __init__(self, run: Run, plan: Plan) -> None:
         constant = getattr(run.sampler, "assumes_constant_noise", False) and not run.evaluation.posterior.is_whitened
@@ -43,7 +43,7 @@ class Seen:
 
 
 def noise_warning(run: Run, seen: Seen) -> Iterator[str]:
-    """A sentence if S at these draws differs too much from its mean; the first half may still be on its way."""
+    """A sentence if S at these draws differs too much from its mean; the first half of them may still be burn-in."""
     later = seen.positions[len(seen.positions) // 2 :]
     positions = np.concatenate([*later, np.empty((0, run.starts.shape[1]), run.starts.dtype)])
     if len(positions) < FEWEST or run.batches.population < 2:

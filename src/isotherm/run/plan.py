@@ -9,7 +9,7 @@ MOST_STEPS = 2**31 - 1  # steps are counted in 32-bit integers
 
 
 class Plan(NamedTuple):
-    """Fixed when a run starts; all in steps."""
+    """All in steps; fixed when a run starts, unless it has a goal."""
 
     steps: int
     burn_in: int

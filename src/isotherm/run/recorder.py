@@ -69,8 +69,8 @@ class Recorder:
 
 
 class Follower(Recorder):
-    """Of a process that keeps no draws, since the first one of several stores them. `draws` are none, `count` how many
-    there are to begin with."""
+    """The recorder of a process that keeps no draws, since the first of several processes stores them. `draws` has
+    names and shapes only, `count` is how many draws there are to begin with."""
 
     keeps_state = True
     has_draws = False

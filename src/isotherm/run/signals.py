@@ -1,4 +1,4 @@
-"""Signals that wait for the chunk in hand."""
+"""Signals, obeyed when the current chunk is done."""
 
 import signal
 import threading
@@ -26,7 +26,7 @@ class Stop:
         self.signal = signum
 
     def obey(self) -> None:
-        """After all is put away: end the process if it was told to end; Ctrl-C asked only for what there is."""
+        """After all is stored: end the process if it was told to end; Ctrl-C asks only for the draws so far."""
         if self.signal is None or self.signal == signal.SIGINT:
             return
         before = self.handlers_before[self.signal]
@@ -45,8 +45,8 @@ def interruptible(and_terminated: bool = False) -> Iterator[Stop]:
     stop = Stop()
     if threading.current_thread() is threading.main_thread():  # others have no handlers to set
         ending = (signal.SIGTERM, signal.SIGHUP) if and_terminated else ()
-        # One that Python does not know of (None) is not touched, unless it is JAX's, which has one for SIGTERM where
-        # there are several processes, and does not stop.
+        # A handler that Python did not install (None) is left alone, unless there are several processes: it is then
+        # JAX's for SIGTERM, which does not stop.
         others = (signal.SIG_IGN,) if processes.several() else (signal.SIG_IGN, None)
         for number in (signal.SIGINT, *(n for n in ending if signal.getsignal(n) not in others)):
             stop.handlers_before[number] = signal.signal(number, stop.handle)

@@ -26,8 +26,8 @@ PATIENCE = {"xla_cpu_collective_call_terminate_timeout_seconds": 10**6}
 
 
 class SpreadChains(Chains):
-    """All chains of a run on the devices of a mesh. Where chains do not come out even, the last is computed more than
-    once and counted once."""
+    """All chains of a run on the devices of a mesh. Where the chains do not divide evenly, the last is computed more
+    than once and counted once."""
 
     def __init__(self, run: Run, carry: Carry | None = None, like: "SpreadChains | None" = None) -> None:
         assert run.shards is not None
@@ -83,7 +83,7 @@ class SpreadChains(Chains):
 
     @property
     def _data(self) -> Batch:
-        """Where every device has all rows, nothing need be summed."""
+        """The shards, or plain columns where every device has all rows, so that nothing need be summed."""
         shards = self.run.shards
         assert shards is not None
         return shards if self.mesh.shape[ROWS] > 1 else shards.columns
@@ -110,12 +110,12 @@ class SpreadChains(Chains):
         return loop.lower(run.sampler, carry, data, self.ids, Plan(1, 0, 1), (0, 1), self.evaluation)
 
     def _start(self) -> tuple[Any, ...]:
-        """What makes the chains where they start, and of what."""
+        """The function that makes the chains at their starts, and its arguments."""
         begin = self._over_devices(start, (P(), self._data_spec, P(CHAINS), self._ids_spec, P()), P(CHAINS))
         return begin, self.run.sampler, self._data, self.run.starts[self.ids.numbers], self.ids, self.evaluation
 
     def _over_devices(self, function: Any, in_specs: Any, out_specs: Any, options: Any = None) -> jax.stages.Wrapped:
-        # What is replicated is so because all devices compute it from the same numbers; `same` looks whether they do.
+        # What is replicated is so because all devices compute it from the same numbers; `same` checks that they do.
         mapped = jax.shard_map(function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
         return jax.jit(mapped, compiler_options=options)
 
@@ -138,7 +138,7 @@ def on_host(array: jax.Array | np.ndarray, axis: int = 0) -> np.ndarray:
 
 
 def make_chains(run: Run, carry: Carry | None = None, like: Chains | None = None) -> Chains:
-    """The chains of a run, wherever it goes."""
+    """The chains of a run, on one device or on several."""
     if run.shards is None:
         return Chains(run, carry, like)
     assert like is None or isinstance(like, SpreadChains)

@@ -107,7 +107,7 @@ class Overdamped:
     temperature: Setting
     mass: Setting
 
-    chooses_step_size = False  # at step_size="auto", which is None; `isotherm.sample` finds one for those that do not
+    chooses_step_size = False  # whether it does at step_size="auto" (None); if not, `isotherm.sample` finds one
 
     @staticmethod
     def checked(step_size: Any, temperature: float, mass: Any) -> dict[str, Any]:

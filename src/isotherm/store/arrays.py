@@ -1,6 +1,6 @@
 """Labelled results as Zarr (version 3) on disk, growing along `draw` in chunks of a fixed number of draws.
 
-Zarr encodes every chunk and says what belongs in its metadata; the files are put in place here, each at once. Readers
+Zarr encodes every chunk and says what belongs in its metadata; the files are put in place here, atomically. Readers
 go by the root's consolidated metadata: one file, replaced last, so what they see is always a whole checkpoint.
 """
 

@@ -67,7 +67,7 @@ def read(path: Path, sha256: str | None = None) -> tuple[Json, dict[str, np.ndar
 
 
 def read_header(path: Path) -> Json:
-    """The header alone, taken at its word: enough to say what a run is called."""
+    """The header alone, not verified: enough to say what a run is called."""
     with disk.open_plain(path) as file:
         return parsed(path, file.read(read_first_line(path, file)[0]))
 

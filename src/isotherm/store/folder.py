@@ -43,7 +43,7 @@ class Checkpoint(NamedTuple):
 
 @contextmanager
 def locked(path: Path, *, new: bool) -> Iterator[None]:
-    """A run folder in the hands of this process; nothing is in it yet that counts, if it is `new`."""
+    """A run folder that this process alone writes to; refused if it is to be `new` and holds anything that counts."""
     (check_free if new else check_is_run)(path)
     with lock(path / HIDDEN / "lock"):
         if new:

@@ -24,9 +24,9 @@ from isotherm.version import __version__
 # over the data, summed in blocks. Another compiler's rounding moves a sum by about 1e-6 of its terms in float32.
 SCALES = (0.1, 1.0, 3.0, 10.0)
 PROBE_ROWS, PROBE_BLOCKS = 1024, 32
-BY_ROWS = "rows:"  # what a digest of data begins with that does not depend on which process has which row
+BY_ROWS = "rows:"  # prefix of a digest of data that does not depend on which process has which row
 DIGEST_ROWS = 2**14  # looked at together
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio, the increment of SplitMix64
 TOLERANCE = 3e-5  # relative, and no less than 4 units of rounding of the parameters' dtype
 
 
@@ -105,7 +105,7 @@ def data_differences(stored: list[Json], data: Batch) -> Iterator[str]:
         elif before["dtype"] != after["dtype"]:
             yield f"{name} has dtype {after['dtype']}, was {before['dtype']}"
         elif not by_rows and processes.several():
-            continue  # the SHA-256 of one process cannot be compared: that the model says the same of them must do
+            continue  # no process can compute the SHA-256 of all rows: that the model says the same of them must do
         elif before["sha256"] != after["sha256"]:
             yield f"{name} has other contents: {after['sha256'][:12]}, was {before['sha256'][:12]}"
 

@@ -27,8 +27,8 @@ from isotherm.store.folder import SAMPLER, slots
 from isotherm.store.header import Header
 from isotherm.types import Draws, Results
 
-CHECKPOINT_SECONDS = 10.0  # between checkpoints, or longer, so that
-CHECKPOINT_SHARE = 0.02  # is the most of a run's time that it waits for handing them to the thread
+CHECKPOINT_SECONDS = 10.0  # between checkpoints, at least
+CHECKPOINT_SHARE = 0.02  # of a run's time, at most, that it waits to hand checkpoints to the thread
 
 
 class StoreRecorder(Recorder):

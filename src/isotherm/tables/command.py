@@ -91,7 +91,7 @@ def materials(run: Path, table: Path | None) -> Materials:
 
 
 def check_table(run: Path, table: Path | None) -> Verdict:
-    """With the columns' names."""
+    """The verdict on a run, with the columns' names."""
     made = materials(run, table)
     verdict = check(opened(run), made.posterior, made.data, init=made.init)
     return naming.renamed(verdict, naming.names(recipe.read(run)))
@@ -104,7 +104,7 @@ def opened(run: Path) -> Results:
 
 
 def place_of_predictions(table: Path) -> Path:
-    """After the table's name."""
+    """The file for predictions, named after the table."""
     suffix = ".parquet" if table.suffix == ".parquet" else ".csv"
     return Path(f"{table.name.split('.')[0] or 'table'}-predictions{suffix}")
 
@@ -135,7 +135,7 @@ def predict_table(run: Path, path: Path, out: Path, tell: Tell) -> int:
 
 
 def _without(predicted: Predicted, rows: np.ndarray) -> Predicted:
-    """NaN in these rows."""
+    """The predictions, with NaN in these rows."""
 
     def hidden(values: np.ndarray) -> np.ndarray:
         return np.where(rows.reshape(-1, *[1] * (values.ndim - 1)), np.nan, values)

@@ -67,7 +67,7 @@ def read_csv(
 
 
 def header(path: Path, delimiter: str | None) -> Form:
-    """By the first rows. The character between cells is, unless given, the one that the first line has most often."""
+    """The form of a file, by its first rows. What separates cells is, unless given, what the first line has most."""
     with opened(path) as file:
         start = file.read(LONGEST_LINE)
     if not start.strip():

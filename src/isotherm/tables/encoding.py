@@ -1,4 +1,4 @@
-"""What to do with each column, from the rows that are learned from; and any rows as arrays, by that."""
+"""A plan for each column, from the rows that are learned from; and any rows as arrays, by these plans."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from isotherm.types import Batch
 
 MISSING_LEVEL = "(missing)"
 MOST_DIFFERENT = 0.5  # of the rows may have a text of their own; a column with more is a name, not a category
-FEW_LEVELS = 20  # which are a category in any case
+FEW_LEVELS = 20  # up to which a column of text is a category in any case
 
 
 def why_not(name: str, column: Column, asked: bool) -> str:
@@ -37,8 +37,8 @@ def why_not(name: str, column: Column, asked: bool) -> str:
 
 
 def number_plan(name: str, column: Numbers, rule: str) -> NumberColumn:
-    """Of the rows that are learned from; a column that happens to be constant in these has a coefficient all the same,
-    of which only the prior is known."""
+    """The plan for a column, from the rows that are learned from; one that happens to be constant in these has a
+    coefficient all the same, of which only the prior is known."""
     there = column.values[~column.is_missing()]
     missing = len(column.values) - len(there)
     mean, scale = (float(there.mean()), float(there.std())) if there.size else (0.0, 1.0)

@@ -10,7 +10,7 @@ from isotherm import mistakes
 
 
 def option(words: str, default: str | None = None, metavar: str | None = None) -> Any:
-    """None stands for "not given", since a TOML file may say it then; `default` is what is so by itself."""
+    """An option whose None stands for "not given", so that a TOML file may give it; `default` is what --help shows."""
     return typer.Option(help=words, show_default=default if default is not None else False, metavar=metavar)
 
 

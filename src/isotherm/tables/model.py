@@ -78,7 +78,7 @@ class TableModel:
 
     @method
     def predictor(self, params: Params, example: Example) -> Output:
-        """Of one row."""
+        """The predictor of one row."""
         inner = params["intercept"]
         if self.numbers:
             inner = inner + params["slopes"] @ example["numbers"].astype(inner.dtype)

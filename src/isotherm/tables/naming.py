@@ -1,4 +1,4 @@
-"""What the parameters of a run are called by those who know its columns."""
+"""Names of the parameters of a run that speak of the table's columns."""
 
 import re
 from dataclasses import replace
@@ -12,7 +12,7 @@ ENTRY = re.compile(r"(?:intercept|slopes|effects|log_sigma)(?:\[[\d, ]+\])?")
 
 
 def names(recipe: Recipe) -> dict[str, str]:
-    """By what an entry of the parameters is called in the results; a network's have no other names."""
+    """Such names by those that entries of the parameters have in the results; a network's have no others."""
     if recipe.model in ("mlp", "drbm"):
         return {}
     classes = recipe.target.classes if recipe.target.family == "categorical" else ()

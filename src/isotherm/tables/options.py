@@ -1,4 +1,4 @@
-"""The options of `isotherm fit`: from flags, from a TOML file, or as they are unless given; each checked in words."""
+"""The options of `isotherm fit`: from flags, from a TOML file, or by default; each checked in words."""
 
 import difflib
 import re
@@ -14,7 +14,7 @@ from isotherm.tables.recipe import MODELS, RULES
 
 @dataclass(frozen=True)
 class Options:
-    """What each is: `isotherm fit --help`."""
+    """`isotherm fit --help` says what each is."""
 
     table: str = ""
     target: str = ""
@@ -55,7 +55,7 @@ MARKS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", 
 
 
 def make(given: Mapping[str, Any], config: Path | None) -> Options:
-    """Flags that were given (others are None), before those of the file, before what is so by itself."""
+    """The options: flags that were given (others are None) go before the file, and the file before the defaults."""
     flags = {name: _value(name, value) for name, value in given.items() if value is not None}
     for name, value in flags.items():
         if sentence := _wrong(name, value):
@@ -101,7 +101,7 @@ def line_of(text: str, key: str) -> int:
 
 
 def _value(name: str, value: Any) -> Any:
-    """In the type that the option has, where that loses nothing."""
+    """The value in the type that the option has, where that loses nothing."""
     if TYPES[name] is tuple and isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     if TYPES[name] is tuple and isinstance(value, list) and all(isinstance(each, str) for each in value):

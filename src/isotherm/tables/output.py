@@ -43,7 +43,7 @@ def columns(recipe: Recipe, predicted: Predicted) -> dict[str, Any]:
 
 
 def write(recipe: Recipe, path: Path, out: Path, new: Json) -> list[str]:
-    """`path` is the table that was given; what there is to say about the new one."""
+    """Write the table at `path` with `new` columns to `out`; returns what there is to say about it."""
     pa, table = arrow.pyarrow(), original(recipe, path)
     if taken := set(new) & set(table.column_names):
         raise ValueError(f"{path} has a column {quoted(taken.pop())} already, which is what a new one would be called")
@@ -64,7 +64,7 @@ def write(recipe: Recipe, path: Path, out: Path, new: Json) -> list[str]:
 
 
 def check_place(path: Path, out: Path) -> None:
-    """Before any work."""
+    """Refuse a place that cannot be written to, before any work."""
     if out.suffix not in (".csv", ".tsv", ".txt", ".parquet"):
         raise ValueError(f"--out must end in .csv or .parquet, got {str(out)!r}")
     if out.exists() and path.exists() and out.samefile(path):

@@ -1,4 +1,4 @@
-"""What draws say about rows: means with intervals, and how probable the targets were that came."""
+"""What draws say about rows: means with intervals, and how probable the observed targets were."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ class Predicted(NamedTuple):
 
 
 def all_draws(tree: Results) -> Params:
-    """Those of chains that did not diverge, by (draw, …), in double precision."""
+    """The draws of chains that did not diverge, by (draw, …), in double precision."""
     draws = Draws(tree, None, None)
     return {
         name: draws.dataset[name].values.reshape(draws.count, *draws.dataset[name].shape[2:]).astype(np.float64)

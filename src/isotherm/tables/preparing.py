@@ -53,7 +53,7 @@ def prepare(options: Options) -> Prepared:
 
 
 def read_first(options: Options) -> tuple[Table, target.Wanted]:
-    """The table, of which only the options say anything, and its target."""
+    """The table, read by the options alone, and its target."""
     path = Path(options.table)
     if options.target in options.ignore:
         raise ValueError(f"--target and --ignore both name {quoted(options.target)}")
@@ -130,7 +130,7 @@ def read_by(recipe: Recipe, path: Path, only: Sequence[str]) -> Table:
 
 
 def origins_of(columns: Sequence[str]) -> set[str]:
-    """What the columns of the file may be called from which these columns were made."""
+    """Possible names of the file's columns that these columns were made from."""
     return {*columns, *(name.removesuffix(part) for name in columns for part in reading.PARTS)}
 
 
@@ -148,7 +148,7 @@ def target_of(options: Options, path: Path, table: Table) -> str:
 
 
 def as_columns(read: Table, wanted: target.Wanted) -> Table:
-    """With the target compared, and times as numbers and levels."""
+    """The table with the target compared, and times as numbers and levels."""
     columns = dict(read.columns)
     if wanted.name in columns:
         columns[wanted.name] = target.compared(columns[wanted.name], wanted)
@@ -197,7 +197,7 @@ def used_columns(table: Table, aim: str, options: Options, notes: list[str]) -> 
 
 
 def complete(table: Table, used: Sequence[str], rule: str, notes: list[str]) -> Table:
-    """Without rows that lack a value, if these are dropped; a refusal, if there may be none."""
+    """The table without rows that lack a value, if the rule is to drop them; refused, if there may be none."""
     missing = {name: table[name].is_missing() for name in used}
     counts = {name: int(where.sum()) for name, where in missing.items() if where.any()}
     if rule == "error" and counts:

@@ -128,7 +128,7 @@ def _class_scores(recipe: Recipe, p: Floats, densities: Floats, y: NDArray[np.in
 
 
 def class_shares(recipe: Recipe) -> Floats:
-    """Of the rows in each class, which is what one would say without any column."""
+    """The share of the rows in each class, which is the prediction without any column."""
     base = np.array(recipe.target.base)
     logits = np.array([0.0, base[0]]) if recipe.target.family == "bernoulli" else base
     weights = np.exp(logits - logits.max())
@@ -152,8 +152,8 @@ def _number_scores(recipe: Recipe, predicted: Predicted, densities: Floats, y: F
 
 
 def reliability(p: Floats, y: NDArray[np.int64]) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """By bin of the predicted probability, of every class: its mean, the frequency with which the class came, and how
-    many there are; bins that are empty are left out."""
+    """By bin of the predicted probability, of every class: its mean, the observed frequency of the class, and how many
+    there are; bins that are empty are left out."""
     flat, came = p.ravel(), (y[:, None] == np.arange(p.shape[1])).ravel()
     if p.shape[1] == 2:
         flat, came = p[:, 1], y == 1

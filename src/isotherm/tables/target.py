@@ -116,7 +116,7 @@ def _classes(wanted: Wanted, column: Column, model: str) -> Target:
 
 
 def class_names(column: Column) -> tuple[str, ...]:
-    """Those that occur, in order."""
+    """The classes that occur, in order."""
     if isinstance(column, Levels):
         return tuple(column.names[code] for code in np.unique(column.codes) if code >= 0)
     assert isinstance(column, Numbers)
@@ -124,7 +124,7 @@ def class_names(column: Column) -> tuple[str, ...]:
 
 
 def class_codes(column: Column, classes: tuple[str, ...]) -> NDArray[np.int64]:
-    """−1 for a class that is none of these."""
+    """Codes into `classes`; −1 for any other class."""
     place = {name: code for code, name in enumerate(classes)}
     if isinstance(column, Levels):
         return np.array([*(place.get(name, -1) for name in column.names), -1], np.int64)[column.codes]
