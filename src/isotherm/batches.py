@@ -128,6 +128,12 @@ class Requests(ABC):
         """A batch, and how often each of its rows counts; None if all count alike."""
 
 
+def filled(rows: np.ndarray, size: int) -> np.ndarray:
+    """`rows`, with the last repeated up to `size`: blocks of one shape are compiled once."""
+    missing = size - len(rows)
+    return np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
+
+
 def gathered(rows: Int[Array, " n"], data: Batch) -> Batch:
     """These rows of every column."""
     return jax.tree.map(lambda column: column[prefetched(rows, column) if waits_for_memory(column) else rows], data)

@@ -19,7 +19,7 @@ from jax.tree_util import register_dataclass
 
 from isotherm import arguments
 from isotherm.alias import AliasTable
-from isotherm.batches import Batches, gathered
+from isotherm.batches import Batches, filled, gathered
 from isotherm.posterior import Part
 from isotherm.types import Array, Batch, Float, Int, RandomKey
 
@@ -140,7 +140,7 @@ def spread(mesh: Mesh, data: Batch, rows: list[int], table: AliasTable | None) -
     def block(column: Any, place: int) -> np.ndarray:
         part = np.asarray(column[mine[place] : mine[place + 1]])
         part = part.astype(jax.dtypes.canonicalize_dtype(part.dtype), copy=False)
-        return part if len(part) == longest else np.concatenate([part, np.repeat(part[-1:], longest - len(part), 0)])
+        return filled(part, longest)
 
     columns = jax.tree.map(lambda column: _assembled(mesh, lambda place: block(column, place)), data)
     bounds = np.stack([starts[:-1], each], axis=1).astype(np.int32)

@@ -16,6 +16,7 @@ import numpy as np
 
 from isotherm import processes
 from isotherm.anchored import Coordinates
+from isotherm.batches import filled
 from isotherm.columns import host, on_disk
 from isotherm.posterior import Posterior, Unravel
 from isotherm.run.chains import cores
@@ -99,11 +100,6 @@ class RowSums:
             for first, made in zip(range(0, self.rows, size), pool.map(one, range(0, self.rows, size)), strict=True):
                 self.advance(min(size, self.rows - first))
                 yield made
-
-
-def filled(column: np.ndarray, size: int) -> np.ndarray:
-    """The column, filled up to `size` rows with its last."""
-    return column if len(column) == size else np.concatenate([column, np.repeat(column[-1:], size - len(column), 0)])
 
 
 def _total(

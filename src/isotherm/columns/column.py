@@ -51,11 +51,6 @@ class Column:
         return len(self.shape)
 
     @property
-    def row_size(self) -> int:
-        """How many numbers a row has."""
-        return math.prod(self.shape[1:])
-
-    @property
     def size(self) -> int:
         return math.prod(self.shape)
 

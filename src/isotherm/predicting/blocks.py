@@ -13,7 +13,8 @@ import jax
 import numpy as np
 
 from isotherm import bars
-from isotherm.predicting.draws import Draws, filled
+from isotherm.batches import filled
+from isotherm.predicting.draws import Draws
 from isotherm.run.names import variable_names
 from isotherm.types import Batch, Example, Params
 

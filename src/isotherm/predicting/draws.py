@@ -6,6 +6,7 @@ import warnings
 import jax
 import numpy as np
 
+from isotherm.batches import filled
 from isotherm.run import names
 from isotherm.types import Params, Results
 
@@ -63,9 +64,3 @@ def _good_chains(tree: Results, chains: int) -> np.ndarray:
         message = f"{bad.sum()} of {chains} chains diverged and are left out of the predictions: {which}"
         warnings.warn(message, RuntimeWarning, stacklevel=4)
     return np.flatnonzero(~bad)
-
-
-def filled(values: np.ndarray, size: int) -> np.ndarray:
-    """So many rows, the last repeated: one shape, compiled once."""
-    missing = size - len(values)
-    return np.concatenate([values, np.repeat(values[-1:], missing, axis=0)]) if missing else values

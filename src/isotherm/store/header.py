@@ -103,7 +103,7 @@ def goal_fault(goal: Json) -> str | None:
     return None if fine else f"header.goal is {str(goal)[:60]}"
 
 
-def new_header(run: Run, plan: Plan, constants: str = "", goal: Goal | None = None) -> Header:
+def new_header(run: Run, plan: Plan, goal: Goal | None = None) -> Header:
     """The header of a run that begins."""
     return Header(
         sampler=settings.encode(run.sampler, plan.steps)[0],
@@ -118,7 +118,7 @@ def new_header(run: Run, plan: Plan, constants: str = "", goal: Goal | None = No
         numerics=identity.numerics(),
         versions=identity.versions(),
         chunk=int(max(1, min(CHUNK_DRAWS, CHUNK_BYTES // run.starts.nbytes))),
-        constants=constants,
+        constants="",
         notes=dict(run.notes),
         goal={} if goal is None else goal._asdict(),
     )

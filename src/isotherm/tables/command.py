@@ -11,6 +11,7 @@ from isotherm import extras, reporting
 from isotherm.checking import Verdict, check
 from isotherm.fitting import fit
 from isotherm.posterior import Posterior
+from isotherm.store.arrays import open_results
 from isotherm.store.folder import check_new, slots
 from isotherm.tables import encoding, found, model, naming, output, predictions, preparing, recipe, section
 from isotherm.tables.columns import plain
@@ -80,7 +81,7 @@ def report_table(what: Found, path: Path) -> Path:
 
 def found_in(run: Path, table: Path | None) -> Found:
     """All that is to be said about a run in a folder."""
-    return found.find(preparing.again(recipe.read(run), table), opened(run))
+    return found.find(preparing.again(recipe.read(run), table), open_results(run))
 
 
 def materials(run: Path, table: Path | None) -> Materials:
@@ -93,14 +94,8 @@ def materials(run: Path, table: Path | None) -> Materials:
 def check_table(run: Path, table: Path | None) -> Verdict:
     """The verdict on a run, with the columns' names."""
     made = materials(run, table)
-    verdict = check(opened(run), made.posterior, made.data, init=made.init)
+    verdict = check(open_results(run), made.posterior, made.data, init=made.init)
     return naming.renamed(verdict, naming.names(recipe.read(run)))
-
-
-def opened(run: Path) -> Results:
-    import xarray
-
-    return xarray.open_datatree(run, engine="zarr", chunks=None, consolidated=True)
 
 
 def place_of_predictions(table: Path) -> Path:
@@ -113,7 +108,7 @@ def predict_table(run: Path, path: Path, out: Path, tell: Tell) -> int:
     """Write the table at `path` with predictions to `out`; the number of rows."""
     output.check_place(path, out)
     made = recipe.read(run)
-    tree = opened(run)
+    tree = open_results(run)
     table = preparing.new_rows(made, path)
     for sentence in encoding.unknown_levels(made, table):
         tell(sentence)
