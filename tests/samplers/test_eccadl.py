@@ -157,9 +157,10 @@ def test_a_call_that_begins_between_renewals_computes_none(monkeypatch):
 
 @pytest.mark.parametrize("rank", [8, 24])
 def test_memory_of_low_rank_is_the_basis_and_a_few_copies(rank):
-    """At most rank + 18 copies of θ, of which five are θ, p and the moments; the record of draws is beside that."""
+    """At most rank + 18 copies of θ, of which five are θ, p and the moments; the record of draws is beside that. There
+    are more rows than could be evaluated at once in as much memory."""
     model = MLP(200, 500, 10, prior_variance=1.0)
-    data = {"x": np.zeros((100, 200), np.float32), "y": np.zeros(100, np.int32)}
+    data = {"x": np.zeros((20_000, 200), np.float32), "y": np.zeros(20_000, np.int32)}
     posterior, sampler = isotherm.Posterior(model.log_likelihood, model.log_prior), isotherm.eccadl(1e-3, rank=rank)
     settings = {"batch_size": 10, "replace": True, "chains": 1, "seed": 0, "name": None}
     run = make_run(posterior, sampler, data, model.init(jax.random.key(0)), **settings)

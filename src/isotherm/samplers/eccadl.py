@@ -244,7 +244,8 @@ class ECCAdL(Thermostat):
         it. Far away K may be far too small (a logistic regression whose labels are all wrong has none), so at first the
         curvature of a right model counts if it is larger."""
         position, d = state.position, state.position.size
-        large = noisy.fresh(key, position, max(ROWS * d, FORCE * noisy.size))
+        few = FORCE * noisy.size  # rows; their evaluation must not need memory that grows with the parameters
+        large = noisy.fresh(key, position, max(ROWS * d, few) if isinstance(estimate, Dense) else few)
         force = self._whitening(state.memory.scale, position) * large.force
         found = careful = state.momentum @ state.momentum / self.temperature - d
         chance, least = jnp.zeros_like(found), _positive(1e-6 * estimate.strongest)
