@@ -71,7 +71,7 @@ def beside_sklearn(run: Path) -> None:
     fitted = LogisticRegression(C=made.prior_scale**2, max_iter=1000).fit(matrix(train), train["y"])
     seconds = time.process_time() - began
     theirs = log_loss(held_out["y"], fitted.predict_proba(matrix(held_out)))
-    ours = -float(predictions.log_densities(model.of(made), command.opened(run), held_out).mean())
+    ours = -float(predictions.log_densities(model.of(made), command.open_results(run), held_out).mean())
     print(f"log loss of {len(held_out['y']):,} held-out rows: isotherm {ours:.5f}, LogisticRegression {theirs:.5f}")
     print(f"({100 * (ours / theirs - 1):+.3f} %; LogisticRegression took {seconds:.0f} s of processor time)")
 
@@ -86,7 +86,7 @@ def beside_nuts(run: Path, draws: int, seed: int = 0) -> None:
 
     made = recipe.read(run)
     built, train = model.of(made), jax.tree.map(jnp.asarray, preparing.again(made).train)
-    own = predictions.all_draws(command.opened(run))
+    own = predictions.all_draws(command.open_results(run))
     flat = np.stack([ravel_pytree({k: v[i] for k, v in own.items()})[0] for i in range(len(own["intercept"]))])
     _, unravel = ravel_pytree(jax.tree.map(jnp.asarray, built.init()))
     mean = jnp.asarray(flat.mean(axis=0), jnp.float32)
