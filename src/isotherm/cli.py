@@ -146,8 +146,11 @@ def sample(
     ],
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder to make for the draws, such as run.zarr.")],
     sampler: Annotated[str, typer.Option(help="eccadl, ccadl, mccadl, msgld, sghmc, sgld or sgnht.")] = "eccadl",
-    step_size: Annotated[str, typer.Option(help='A number; eccadl also takes "auto" and finds one.')] = "auto",
-    friction: Annotated[float, typer.Option(help="The friction A, for samplers that have one.")] = 1.0,
+    step_size: Annotated[str, typer.Option(help='A number, or "auto", which finds one.')] = "auto",
+    friction: Annotated[
+        float | None,
+        typer.Option(help="The friction A, for samplers that have one. Default: 1, or what eccadl chooses."),
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="How many steps each chain takes; or give --passes.")] = None,
     passes: Annotated[
         float | None,

@@ -60,7 +60,8 @@ def fit(
         init: the parameters to start from, such as zeros of their shapes. An anchored posterior needs none.
         ess: how many effective draws every parameter must have, in the bulk and in the tails.
         seconds: when to stop sampling at the latest, counted from when anchoring and compiling are over; without it,
-            after 200,000 steps, or 300 passes over the data where anchoring does not pay.
+            after 200,000 steps, or, where anchoring does not pay, 300 passes over the data, or 100,000 steps that take
+            all rows each.
         steps: after how many steps to stop at the latest; unlike `seconds`, it gives the same draws everywhere.
         anchored: whether to try anchoring. False saves the attempt for a model that is known to have many modes, such
             as a network, and gives no warning.

@@ -56,6 +56,16 @@ def test_a_finished_run_is_extended(tmp_path):
     assert "step 150 of 150, 2 chains of 13 draws" in answer.output, answer.output
 
 
+def test_auto_finds_a_step_size_for_any_sampler(tmp_path):
+    words = ("--sampler", "mccadl", "--steps", 50, "--chains", 1)
+    answer = invoke("sample", "linear_regression", tmp_path / "run", *words)
+    assert answer.exit_code == 0, answer.output
+    attributes = xarray.open_datatree(tmp_path / "run", engine="zarr").attrs
+    assert attributes["step_size_found"].startswith("isotherm.largest_step")
+    assert 0 < attributes["sampler_step_size"] < 0.018  # 2/√λ_max(Hessian), the limit of stability
+    assert attributes["sampler_friction"] == 1
+
+
 def test_every_problem_has_a_name_of_its_own():
     tasks = [task for experiment in catalogue.ALL for task in experiment.tasks]
     assert len(stored_runs.PROBLEMS) == len(tasks)
@@ -66,7 +76,7 @@ def test_every_problem_has_a_name_of_its_own():
     [
         (("linear",), "PROBLEM must be one of linear_regression, mnist-7-9"),
         (("linear_regression", "--sampler", "nuts"), "--sampler must be one of eccadl"),
-        (("linear_regression", "--sampler", "sgnht"), "--step-size must be a number for sgnht"),
+        (("linear_regression", "--sampler", "sgld", "--friction", "2"), "--friction is not for sgld, which has none"),
         (("linear_regression", "--step-size", "big"), "must be a number or \"auto\", got 'big'"),
         (("linear_regression", "--steps", "0"), "steps must be"),
     ],

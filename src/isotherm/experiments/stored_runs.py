@@ -28,7 +28,13 @@ SAMPLERS = sorted(sampler_settings.NAMES, key=lambda name: (name != "eccadl", na
 
 
 def start(
-    problem: str, store: Path, sampler: str, step_size: str, friction: float, data_dir: Path | None, **settings: Any
+    problem: str,
+    store: Path,
+    sampler: str,
+    step_size: str,
+    friction: float | None,
+    data_dir: Path | None,
+    **settings: Any,
 ) -> Any:
     """Sample a problem into a new store; batch size and, unless given, number of passes are the experiment's."""
     if problem not in PROBLEMS:
@@ -95,17 +101,19 @@ def check_is_there(store: Path) -> None:
         )
 
 
-def build_sampler(name: str, step_size: str, friction: float) -> Any:
+def build_sampler(name: str, step_size: str, friction: float | None) -> Any:
     if name not in SAMPLERS:
         raise ValueError(f"--sampler must be one of {', '.join(SAMPLERS)}, got {name!r}")
-    if step_size == "auto" and name != "eccadl":
-        raise ValueError(f'--step-size must be a number for {name}, got "auto", which only eccadl has')
     try:
         size = step_size if step_size == "auto" else float(step_size)
     except ValueError:
         raise ValueError(f'--step-size must be a number or "auto", got {step_size!r}') from None
     builder = getattr(samplers, name)
-    return builder(size, **({"friction": friction} if "friction" in signature(builder).parameters else {}))
+    if friction is None:
+        return builder(size)
+    if "friction" not in signature(builder).parameters:
+        raise ValueError(f"--friction is not for {name}, which has none, got {friction:g}; leave it out")
+    return builder(size, friction)
 
 
 def status(tree: Any, store: Path, data_dir: Path | None) -> str:
