@@ -137,9 +137,8 @@ class Estimate(Protocol):
         """An eigenvalue of Ŝ from the middle of the spectrum: what "auto" takes the step size from."""
         ...
 
-    def unseen(self) -> Scalar:
-        """How much noise directions have that no eigenvalue of Ŝ is kept for: the geometric mean of the mean and of the
-        standard deviation of their eigenvalues. 0 if there are none, or if their noise is the same."""
+    def unseen(self) -> tuple[Scalar, Scalar]:
+        """The mean of the eigenvalues that are not kept, and their standard deviation over it; 0 if all are kept."""
         ...
 
 
@@ -229,8 +228,8 @@ class Dense(NamedTuple):
     def middle(self) -> Scalar:
         return self.values[self.values.size // 2]
 
-    def unseen(self) -> Scalar:
-        return jnp.zeros_like(self.renewals)
+    def unseen(self) -> tuple[Scalar, Scalar]:
+        return jnp.zeros_like(self.renewals), jnp.zeros_like(self.renewals)
 
 
 class Outside(NamedTuple):
@@ -311,8 +310,8 @@ class Diagonal(NamedTuple):
     def middle(self) -> Scalar:
         return self.median
 
-    def unseen(self) -> Scalar:
-        return jnp.zeros_like(self.renewals)
+    def unseen(self) -> tuple[Scalar, Scalar]:
+        return jnp.zeros_like(self.renewals), jnp.zeros_like(self.renewals)
 
 
 class LowRank(NamedTuple):
@@ -515,9 +514,9 @@ class LowRank(NamedTuple):
     def middle(self) -> Scalar:
         return self.rest
 
-    def unseen(self) -> Scalar:
-        spread = jnp.maximum(self.rest_square - self.rest * self.rest, 0)
-        return jnp.sqrt(self.rest * jnp.sqrt(spread))
+    def unseen(self) -> tuple[Scalar, Scalar]:
+        mean = jnp.maximum(self.rest, jnp.finfo(self.rest.dtype).tiny)
+        return self.rest, jnp.sqrt(jnp.maximum(self.rest_square / mean / mean - 1, 0))
 
 
 def strongest_direction(matrix: Matrix, scale: Vector) -> tuple[Scalar, Vector]:

@@ -33,7 +33,10 @@ ROWS = 5  # examples for each parameter, at least, from which "dense" estimates 
 AUTO = 2.0  # (h²/2)βλ for an eigenvalue λ from the middle of S, at most, at step_size="auto"
 BENT = 0.25  # the largest eigenvalue of h²K(I + (h²/2)βS)⁻¹, at most, at step_size="auto"
 WHITENED = 1.0  # the same where K is known to be I: S then has its eigenvectors, and the friction is exact at any h
-UNSEEN = 2.0  # A over (h/2)β times the noise that a low-rank estimate leaves out, at least, where one is "auto"
+HEAT = 0.1  # the error of variances outside a low-rank estimate, root mean square, where SLOW allows it
+SLOW = 5.0  # A over the noise friction outside, at most, for HEAT's sake
+UNEVEN = 2.0  # the same over the root of the relative spread of the noise there, at least, and
+SLOWEST = 64.0  # at most
 RESOLVED = 250.0  # μ over h²/β, at least, where μ is "auto"
 KNOWN = 1e-3  # K's mean outside a low-rank estimate over its largest eigenvalue, at least, to measure distances by it
 FAR = 4.0  # by how many standard errors a distance from the mode must be more than 1 to be believed
@@ -302,12 +305,14 @@ class ECCAdL(Thermostat):
 
     def _auto(self, estimate: Estimate, distance: Scalar, bent: float) -> Scalar:
         """(h²/2)βλ = AUTO in the middle of the spectrum; less where h²K would not be small beside 1 + (h²/2)βS, or
-        where a given friction could not outweigh the noise of directions that a low-rank estimate leaves out."""
-        h = jnp.sqrt(2 * AUTO * self.temperature * distance / _positive(estimate.middle()))
+        where the friction could not outweigh the noise of directions that a low-rank estimate leaves out."""
+        mean, ratio = self._unseen(estimate)
+        outside = 1 / _positive(ratio)  # A cools what is left out only where a step is no longer than 1/A
+        h = jnp.sqrt(2 * jnp.minimum(AUTO, outside) * self.temperature * distance / _positive(estimate.middle()))
         h = jnp.minimum(h, _largest_step(estimate.stiffness, bent))
         if self.friction is None:
             return h
-        outweighed = 2 * self.friction * self.temperature / _positive(UNSEEN * estimate.unseen())
+        outweighed = 2 * self.friction * self.temperature / _positive(ratio * mean)
         return jnp.where(self.friction > 0, jnp.minimum(h, outweighed), h)
 
     def _friction(self, estimate: Estimate, distance: Scalar, h: Scalar) -> Scalar:
@@ -315,7 +320,16 @@ class ECCAdL(Thermostat):
         out: all get the noise friction of their mean, and in those with more noise than that A is what cools."""
         if self.friction is not None:
             return jnp.asarray(self.friction, h.dtype)
-        return jnp.maximum(1, UNSEEN * h / (2 * self.temperature * distance) * estimate.unseen())
+        mean, ratio = self._unseen(estimate)
+        return jnp.maximum(1, ratio * h / (2 * self.temperature * distance) * mean)
+
+    @staticmethod
+    def _unseen(estimate: Estimate) -> tuple[Scalar, Scalar]:
+        """The mean noise of the directions that an estimate leaves out, and r, how many times its noise friction A
+        should be. With s the standard deviation of that noise over its mean, variances there are off by s/(1 + r), root
+        mean square, and a chain is 1 + r times as slow."""
+        mean, spread = estimate.unseen()
+        return mean, jnp.maximum(jnp.minimum(spread / HEAT, SLOW), jnp.minimum(UNEVEN * jnp.sqrt(spread), SLOWEST))
 
 
 def _bit_length(step: Int[Array, ""]) -> Int[Array, ""]:
