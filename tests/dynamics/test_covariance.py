@@ -237,6 +237,7 @@ def test_no_noise_at_all_is_a_covariance_of_zero(kind):
     found = renewed(first(kind, g, 4), g, 20.0, jax.random.key(1))
     for s in found.directions():
         np.testing.assert_allclose(s.noise, 0, atol=1e-5)
+    assert [float(number) for number in jax.jit(lambda found: found.unseen())(found)] == [0, 0]
 
 
 def test_weights():

@@ -321,8 +321,8 @@ class LowRank(NamedTuple):
     the same batches: what K and S have in common, errors too, is not in their difference, and what S has changed by
     since then tells what K has, if the model is right.
 
-    A renewal also looks outside the span, in turn along a random direction, for the means of S, S² and K there, and
-    along K's strongest direction.
+    A renewal also looks outside the span, in turn along a random direction, for the means ρ, of S, `rest_square`, of
+    (S/ρ)², and `rest_curvature`, of K there, and along K's strongest direction.
 
     One row follows another, each in place, so that little memory is needed beside Q; and a row is computed whether or
     not it is due and then chosen, since a branch would copy all of Q."""
@@ -418,14 +418,16 @@ class LowRank(NamedTuple):
         image = (halves[0] + halves[1]) / 2
         curved = local.curved(v, image)
         inside = after.basis @ jnp.stack([*halves, curved], axis=1)
-        square = halves[0] @ halves[1] - inside[:, 0] @ inside[:, 1]
         rest_weight = jnp.where(at_random, rest_weight, 0)
+        rest = blend(self.rest, v @ image, rest_weight)
+        unit = 1 / jnp.maximum(rest, jnp.finfo(rest.dtype).tiny)  # in which no square overflows
+        square = (unit * halves[0]) @ (unit * halves[1]) - (unit * inside[:, 0]) @ (unit * inside[:, 1])
         new = after._replace(
             renewals=self.renewals + 1,
             values=jnp.maximum(values, 0),
             vectors=vectors,
-            rest=blend(self.rest, v @ image, rest_weight),
-            rest_square=blend(self.rest_square, square, rest_weight),
+            rest=rest,
+            rest_square=jnp.where(at_random, blend(self.rest_square, square, rest_weight), self.rest_square),
             curvatures=curvatures,
             rest_curvature=blend(self.rest_curvature, v @ curved, rest_weight),
             inner_stiffness=jnp.linalg.eigvalsh(_symmetric(after.bent - local.share * after.beside))[-1],
@@ -515,8 +517,7 @@ class LowRank(NamedTuple):
         return self.rest
 
     def unseen(self) -> tuple[Scalar, Scalar]:
-        mean = jnp.maximum(self.rest, jnp.finfo(self.rest.dtype).tiny)
-        return self.rest, jnp.sqrt(jnp.maximum(self.rest_square / mean / mean - 1, 0))
+        return self.rest, jnp.sqrt(jnp.maximum(self.rest_square - 1, 0))
 
 
 def strongest_direction(matrix: Matrix, scale: Vector) -> tuple[Scalar, Vector]:
