@@ -33,10 +33,11 @@ ROWS = 5  # examples for each parameter, at least, from which "dense" estimates 
 AUTO = 2.0  # (h²/2)βλ for an eigenvalue λ from the middle of S, at most, at step_size="auto"
 BENT = 0.25  # the largest eigenvalue of h²K(I + (h²/2)βS)⁻¹, at most, at step_size="auto"
 WHITENED = 1.0  # the same where K is known to be I: S then has its eigenvectors, and the friction is exact at any h
-HEAT = 0.1  # the error of variances outside a low-rank estimate, root mean square, where SLOW allows it
-SLOW = 5.0  # A over the noise friction outside, at most, for HEAT's sake
-UNEVEN = 2.0  # the same over the root of the relative spread of the noise there, at least, and
-SLOWEST = 64.0  # at most
+# r, at A = r times the noise friction of directions outside a low-rank estimate, where A is "auto" (`_unseen`):
+HEAT = 0.1  # the error of variances there, root mean square, as long as that takes an r of at most
+SLOW = 5.0
+UNEVEN = 2.0  # r over the root of the relative spread of the noise there, at least, as long as r is at most
+SLOWEST = 64.0
 RESOLVED = 250.0  # μ over h²/β, at least, where μ is "auto"
 KNOWN = 1e-3  # K's mean outside a low-rank estimate over its largest eigenvalue, at least, to measure distances by it
 FAR = 4.0  # by how many standard errors a distance from the mode must be more than 1 to be believed
