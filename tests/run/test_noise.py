@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import isotherm
+from isotherm.run import execute
 
 rng = np.random.default_rng(0)
 DATA = {"x": rng.standard_normal(500).astype(np.float32), "y": rng.standard_normal(500).astype(np.float32)}
@@ -33,6 +34,13 @@ def test_noise_that_changes_over_the_posterior_is_said():
     (message,) = messages(GROWING, ZEROS, steps=4000)
     assert "most of all with s," in message
     assert "batch_size" in message
+
+
+@pytest.mark.parametrize("seconds", [0.001, 100.0])
+def test_what_is_said_does_not_depend_on_the_clock(seconds, monkeypatch):
+    expected = messages(GROWING, ZEROS, steps=4000)
+    monkeypatch.setattr(execute, "CHUNK_SECONDS", seconds)
+    assert messages(GROWING, ZEROS, steps=4000) == expected
 
 
 def test_a_sampler_that_measures_s_at_every_step_is_not_concerned():

@@ -71,7 +71,7 @@ def execute(
             fresh = plan.completed(reached) - plan.completed(step)
             outside += int((~np.isfinite(draws["log_prior"][:, first_bad < 0])).sum())
             recorder.add({name: values[:fresh] for name, values in draws.items()}, first_bad)
-            seen.add(draws["position"][:fresh], first_bad < 0)
+            seen.add(plan.completed(step), draws["position"][:fresh])
             speed = (end - step) / (time.perf_counter() - began)
             length = max(1, min(GROWTH * length, round(speed * CHUNK_SECONDS)))
             step = reached
@@ -94,7 +94,7 @@ def execute(
         tree, said = processes.agreed(ending)
     stop.obey()
     lost = stopped and not count and not recorder.keeps_state
-    noise = [] if stopped and processes.several() else noise_warning(chains.run, seen)
+    noise = [] if stopped and processes.several() else noise_warning(chains.run, seen, chains.first_bad_steps < 0)
     for message in [*run_warnings(chains, plan, step, lost, outside), *noise]:
         warnings.warn(message, RuntimeWarning, stacklevel=4)  # at the user's call of sample or resume
     for message in said:

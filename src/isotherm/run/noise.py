@@ -15,7 +15,7 @@ from isotherm.types import Vector
 ROWS = 1000  # examples, at least, that S is compared on; the same at all positions
 POSITIONS = 32  # draws at which it is compared, at most
 FEWEST = 8  # at least
-A_CHUNK = 4  # draws that are kept of a chunk, about
+MOST_KEPT = 128  # draws of a run that are kept to choose from; the first half of them may still be burn-in
 LEAST_STEPS = 2000  # after burn-in: a shorter run says too little
 MOST_PARAMETERS = 1024  # for which d×d matrices are compared
 LARGEST_CHANGE = 0.2  # root mean square of the relative change of S over directions and draws: posteriors that came out
@@ -24,28 +24,35 @@ NAMED = 0.8  # a correlation above which a parameter is named
 
 
 class Seen:
-    """A few draws of each chunk of a run, to compare S at. None are kept if the sampler does not assume that S is
-    constant, if S would not fit in memory, if the run is too short, or if the posterior is anchored: S is then small
-    beside the curvature, and may change."""
+    """Some draws of a run, to compare S at: every k-th, where k doubles as the run gets longer, so that which they are
+    does not depend on where chunks end. None are kept if the sampler does not assume that S is constant, if S would
+    not fit in memory, if the run is too short, or if the posterior is anchored: S is then small beside the curvature,
+    and may change."""
 
     def __init__(self, run: Run, plan: Plan) -> None:
         constant = getattr(run.sampler, "assumes_constant_noise", False) and not run.evaluation.posterior.is_whitened
         self.wanted = constant and run.starts.shape[1] <= MOST_PARAMETERS and plan.steps - plan.burn_in >= LEAST_STEPS
-        self.positions: list[np.ndarray] = []
+        self.every, self.kept = 1, dict[int, np.ndarray]()
 
-    def add(self, positions: np.ndarray, good: np.ndarray) -> None:
-        """`positions` is draws by chains by parameters, of which the `good` chains have not diverged."""
-        if self.wanted and len(positions):
-            some = positions[:: max(1, len(positions) // A_CHUNK), good]
-            self.positions.append(some.reshape(-1, positions.shape[2]))
-            if len(self.positions) > 2 * POSITIONS:
-                self.positions = self.positions[::2]
+    def add(self, first: int, positions: np.ndarray) -> None:
+        """`positions` is draws by chains by parameters; `first` is the number of the first of these draws."""
+        if not self.wanted:
+            return
+        for number in range(first + -first % self.every, first + len(positions), self.every):
+            self.kept[number] = positions[number - first].copy()
+        while len(self.kept) > MOST_KEPT:
+            self.every *= 2
+            self.kept = {number: kept for number, kept in self.kept.items() if number % self.every == 0}
+
+    def later(self, good: np.ndarray) -> np.ndarray:
+        """The second half of them, of the `good` chains: positions by parameters."""
+        kept = list(self.kept.values())
+        return np.concatenate([position[good] for position in kept[len(kept) // 2 :]]) if kept else np.empty((0, 0))
 
 
-def noise_warning(run: Run, seen: Seen) -> Iterator[str]:
-    """A sentence if S at these draws differs too much from its mean; the first half of them may still be burn-in."""
-    later = seen.positions[len(seen.positions) // 2 :]
-    positions = np.concatenate([*later, np.empty((0, run.starts.shape[1]), run.starts.dtype)])
+def noise_warning(run: Run, seen: Seen, good: np.ndarray) -> Iterator[str]:
+    """A sentence if S at draws of the `good` chains, which have not diverged, differs too much from its mean."""
+    positions = seen.later(good)
     if len(positions) < FEWEST or run.batches.population < 2:
         return
     positions = positions[np.linspace(0, len(positions) - 1, min(POSITIONS, len(positions))).astype(int)]
