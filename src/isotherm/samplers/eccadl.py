@@ -87,7 +87,7 @@ class Moving(NamedTuple):
 @register_dataclass
 @dataclass(frozen=True)
 class ECCAdL(Thermostat):
-    """The memory of its state is an estimate of S and K in mass-whitened variables (dynamics/covariance.py)."""
+    """The memory of its state is an estimate of S and K in mass-whitened variables (dynamics/covariance)."""
 
     window: Setting
     every: int | None = field(metadata=STATIC)

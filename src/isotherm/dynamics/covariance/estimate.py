@@ -1,0 +1,122 @@
+"""What an estimate of S and K is, what it is made from, and how batches are weighted in its averages."""
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import jax.numpy as jnp
+
+from isotherm.posterior import Covariance, Curvature
+from isotherm.types import Array, Bool, Float, Matrix, Number, RandomKey, Scalar, Vector
+
+Condition = Bool[Array, ""]
+Coordinates = tuple[Float[Array, "..."], ...]  # an array for each of an estimate's Directions
+
+
+def running(count: Scalar) -> Scalar:
+    """κ = 1/t, t the number of this batch: every batch counts the same."""
+    return 1 / count
+
+
+def windowed(count: Scalar, window: Number) -> Scalar:
+    """κ = max(2/(t+1), 1/w): while there are few, later batches count more, since the first were far from the mode."""
+    return jnp.maximum(2 / (count + 1), 1 / window)
+
+
+def blend(old: Array, new: Array, weight: Scalar) -> Array:
+    return old + weight * (new - old)
+
+
+class Local(NamedTuple):
+    """What one batch says of S and K in mass-whitened variables. Where K cannot be had, or is not finite, it is taken
+    to be `ratio` times S. `share` is how much of S counts against K in `stiffness`; `parameters_a_row` is 0 where S was
+    computed from all the data."""
+
+    covariance: Covariance
+    curvature: Curvature | None
+    ratio: float
+    share: Number
+    parameters_a_row: float = 0.0
+
+    def dense_curvature(self, S: Matrix) -> Matrix:
+        K = self.ratio * S if self.curvature is None else self.curvature.dense(S[0])
+        return jnp.where(jnp.isfinite(K).all(), K, self.ratio * S)
+
+    def curved(self, v: Vector, image: Vector) -> Vector:
+        """K v; `image` is S v."""
+        bent = self.ratio * image if self.curvature is None else self.curvature.matvec(v)
+        return jnp.where(jnp.isfinite(bent).all(), bent, self.ratio * image)
+
+
+class Directions(NamedTuple):
+    """Coordinates of one kind: S and K along each, how many they are, and whether they count +1 or −1 in a sum over all
+    directions (LowRank subtracts its span from the whole space)."""
+
+    noise: Float[Array, "..."]
+    curvature: Float[Array, "..."]
+    number: int
+    sign: int = 1
+
+    def total(self, values: Float[Array, "..."]) -> Scalar:
+        """The sum of `values`, one a direction or one for all."""
+        return self.sign * (self.number * values if values.ndim == 0 else jnp.sum(values))
+
+
+@runtime_checkable
+class Estimate(Protocol):
+    """Ŝ and K̂, as a pytree of arrays that is part of a sampler's state."""
+
+    @property
+    def renewals(self) -> Scalar:
+        """How many there were."""
+        ...
+
+    @property
+    def strongest(self) -> Scalar:
+        """K's largest eigenvalue, or somewhat more."""
+        ...
+
+    @property
+    def stiffness(self) -> Scalar:
+        """The largest eigenvalue of K − share·S, or somewhat more: the curvature that noise does not outweigh."""
+        ...
+
+    @classmethod
+    def first(cls, local: Local, position: Vector, rank: int, key: RandomKey) -> "Estimate":
+        """What there is before the first renewal; `rank` is how many directions a low-rank estimate keeps."""
+        ...
+
+    @classmethod
+    def parts(cls, d: int, rank: int) -> int:
+        """How many renewals it takes to renew all of it."""
+        ...
+
+    def renewed(
+        self, due: Condition, curvature_due: Condition, local: Local, window: Number, key: RandomKey
+    ) -> "Estimate":
+        """With another batch in the average; unchanged unless `due`, a condition that is the same for all chains.
+        Where K is costly it is renewed only if `curvature_due` too."""
+        ...
+
+    def directions(self) -> tuple[Directions, ...]:
+        """The coordinates in which Ŝ is diagonal."""
+        ...
+
+    @property
+    def ceiling(self) -> Scalar:
+        """The largest eigenvalue of K, or of what K would be in a right model, ratio·S."""
+        ...
+
+    def rotated(self, rows: Float[Array, "m d"]) -> Coordinates:
+        """Vectors, a row each, in those coordinates."""
+        ...
+
+    def restored(self, coordinates: Coordinates) -> Float[Array, "m d"]:
+        """The vectors again."""
+        ...
+
+    def middle(self) -> Scalar:
+        """An eigenvalue of Ŝ from the middle of the spectrum: what "auto" takes the step size from."""
+        ...
+
+    def unseen(self) -> tuple[Scalar, Scalar]:
+        """The mean of the eigenvalues that are not kept, and their standard deviation over it; 0 if all are kept."""
+        ...
