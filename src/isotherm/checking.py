@@ -16,7 +16,7 @@ from isotherm.posterior import Posterior, opened
 from isotherm.run.checks import as_data, check_data
 from isotherm.run.doubts import FEWEST_DRAWS, RARE, STRICT, Line, converged, number_of_entries, statistics
 from isotherm.run.goal import watched
-from isotherm.run.labels import as_sampled
+from isotherm.run.labels import as_sampled, first_bad_steps, good_chains
 from isotherm.run.names import entry, named_entries, nested_params
 from isotherm.run.problem import is_function, starting_points
 from isotherm.types import Batch, Params, Results
@@ -158,10 +158,9 @@ def _draws(tree: Results, init: Params | None) -> tuple[list[str], np.ndarray, P
 
 
 def diverged(tree: Results) -> list[Line]:
-    stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else {}
-    if "first_bad_step" not in stats:
+    if first_bad_steps(tree) is None:
         return []
-    bad = int((stats["first_bad_step"].values >= 0).sum())
+    bad = int((~good_chains(tree)).sum())
     return [Line("divergences", not bad, f"{bad} chains", "none", "use a smaller step_size, or isotherm.fit")]
 
 

@@ -14,6 +14,7 @@ from isotherm.batches import placed
 from isotherm.posterior import Posterior, opened
 from isotherm.run import checks
 from isotherm.run.goal import BURN_IN_SHARE, FEWEST, Goal
+from isotherm.run.labels import good_chains
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run, is_function, make_run, mesh_for
 from isotherm.samplers import eccadl
@@ -159,7 +160,7 @@ def too_hot(anchored: Anchored, data: Batch, settings: Json) -> str:
     if tree.attrs["interrupted"]:
         raise KeyboardInterrupt
     friction = float(tree["sample_stats"]["friction"].mean())
-    if (first_bad_steps(tree) >= 0).any():
+    if not good_chains(tree).all():
         return "chains on the anchored posterior diverge: it is wider than its Taylor polynomials are good for"
     if friction > 1 + TOO_HOT + 5 / len(anchored.gradient) ** 0.5:
         return f"the anchored force has noise that changes from place to place (friction {friction:.1f} instead of 1)"
@@ -202,7 +203,3 @@ def shortened(plan: Plan, steps: int | None) -> Plan:
         return plan
     burn_in = min(plan.burn_in, int(BURN_IN_SHARE * steps))
     return Plan(steps, burn_in, max(1, min(plan.thin, (steps - burn_in) // FEWEST)))
-
-
-def first_bad_steps(tree: Results) -> np.ndarray:
-    return tree["sample_stats"].to_dataset()["first_bad_step"].values

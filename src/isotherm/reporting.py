@@ -23,6 +23,7 @@ from isotherm.run.doubts import (
     number_of_entries,
     temperature_law,
 )
+from isotherm.run.labels import first_bad_steps
 from isotherm.types import Batch, Params, Results
 from isotherm.version import __version__
 
@@ -143,8 +144,8 @@ def write(
 def _good_chains(tree: Results, values: np.ndarray) -> tuple[np.ndarray, list[str]]:
     """Which chains did not diverge, and a sentence for each of the others."""
     good, words = np.isfinite(values).all(axis=(1, 2)), []
-    stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else {}
-    first = stats["first_bad_step"].values if "first_bad_step" in stats else np.full(len(good), -1)
+    steps = first_bad_steps(tree)
+    first = np.full(len(good), -1) if steps is None else steps
     for chain in np.flatnonzero(~good | (first >= 0)):
         when = f"diverged at step {first[chain]:,}" if first[chain] >= 0 else "has draws that are not finite"
         words.append(f"Chain {chain} {when}; the pictures leave it out.")

@@ -137,10 +137,6 @@ class BayesianEstimator(BaseEstimator):
         """A function of parameters and an example: mean and variance of y."""
         return Moments(self._sampled).of
 
-    @property
-    def _good_chains(self) -> np.ndarray:
-        return self._tree["sample_stats"].to_dataset()["first_bad_step"].values < 0
-
     def _interval(self, X: ArrayLike, level: float) -> np.ndarray:
         """Lower and upper ends, by (2, row, …)."""
         if not 0 < arguments.number("level", level) < 1:

@@ -9,6 +9,7 @@ from isotherm.estimators.rows import NO_UNITS, Rows
 from isotherm.models.families import Gaussian, Poisson
 from isotherm.models.model import Model
 from isotherm.models.predictors import GeneralisedLinear
+from isotherm.run.labels import good_chains
 from isotherm.types import Params, Results
 
 
@@ -65,7 +66,7 @@ class LinearModel(BayesianEstimator):
         names |= {"class": self.classes_} if "class" in dims else {}
         posterior = xarray.Dataset(arrays, {"chain": found["chain"], "draw": found["draw"], **names})
         posterior.attrs.update(tree["posterior"].attrs)
-        good = posterior.isel(chain=self._good_chains).mean(("chain", "draw"))
+        good = posterior.isel(chain=good_chains(tree)).mean(("chain", "draw"))
         self._report(good["coef"].values, good["intercept"].values)
         groups = {"posterior": posterior, "sample_stats": tree["sample_stats"].to_dataset()}
         result = xarray.DataTree.from_dict(groups)

@@ -20,6 +20,7 @@ from isotherm.models.families import Gaussian
 from isotherm.models.model import Model, method
 from isotherm.models.predictors import Network
 from isotherm.run.doubts import STRICT, Bounds, Line, converged, statistics
+from isotherm.run.labels import good_chains
 from isotherm.types import Example, Params, RandomKey
 
 WATCHED = 32  # rows whose predictions are looked at
@@ -67,8 +68,7 @@ class NetworkModel(BayesianEstimator):
         """Predictions of some rows of the data, by (chain, draw, row, class)."""
         used = np.flatnonzero(self._data["weight"])
         x = self._data["x"][used[np.unique(np.linspace(0, len(used) - 1, WATCHED).astype(int))]]
-        found = self._tree["posterior"].to_dataset()
-        found = found.isel(chain=self._good_chains)
+        found = self._tree["posterior"].to_dataset().isel(chain=good_chains(self._tree))
         chains, draws = found.sizes["chain"], found.sizes["draw"]
         every = max(1, chains * draws // MOST_DRAWS)
         params = {str(name): array[:, ::every].values for name, array in found.data_vars.items()}

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from isotherm.experiments import metrics, verdicts
 from isotherm.experiments.tasks import Materials, Task
+from isotherm.run.labels import first_bad_steps
 from isotherm.sampling import sample
 
 
@@ -57,8 +58,8 @@ def draw(task: Task, materials: Materials, cell: Cell, passes: float) -> Any:
 
 def first_bad_step(tree: Any) -> int | None:
     """The first step after which a chain was not finite; None if every chain stayed finite."""
-    steps = tree["sample_stats"]["first_bad_step"].values
-    return int(steps[steps >= 0].min()) if (steps >= 0).any() else None
+    steps = first_bad_steps(tree)
+    return None if steps is None or (steps < 0).all() else int(steps[steps >= 0].min())
 
 
 def parameters(tree: Any) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 
 from isotherm.batches import filled
 from isotherm.run import names
+from isotherm.run.labels import good_chains
 from isotherm.types import Params, Results
 
 KEPT = 2**26  # bytes of draws that are kept between blocks of rows; more are read again
@@ -18,7 +19,7 @@ class Draws:
 
     def __init__(self, tree: Results, init: Params | None, most: int | None) -> None:
         posterior = tree["posterior"].to_dataset()
-        good = _good_chains(tree, posterior.sizes["chain"])
+        good = _good_chains(tree)
         every = 1 if most is None else max(1, math.ceil(len(good) * posterior.sizes["draw"] / most))
         self.dataset = posterior.isel(chain=good, draw=slice(None, None, every))
         arrays = {str(name): array for name, array in self.dataset.data_vars.items()}
@@ -54,13 +55,12 @@ class Draws:
         return params
 
 
-def _good_chains(tree: Results, chains: int) -> np.ndarray:
-    stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else {}
-    bad = stats["first_bad_step"].values >= 0 if "first_bad_step" in stats else np.zeros(chains, bool)
+def _good_chains(tree: Results) -> np.ndarray:
+    bad = ~good_chains(tree)
     if bad.all():
         raise ValueError("all chains of tree diverged, so there is nothing to predict with")
     if bad.any():
         which = ", ".join(map(str, np.flatnonzero(bad)))
-        message = f"{bad.sum()} of {chains} chains diverged and are left out of the predictions: {which}"
+        message = f"{bad.sum()} of {len(bad)} chains diverged and are left out of the predictions: {which}"
         warnings.warn(message, RuntimeWarning, stacklevel=4)
     return np.flatnonzero(~bad)

@@ -98,3 +98,16 @@ def as_sampled(tree: Results) -> Results:
     sampled["posterior"] = tree[UNCONSTRAINED].copy()
     del sampled[UNCONSTRAINED]
     return sampled
+
+
+def first_bad_steps(tree: Results) -> np.ndarray | None:
+    """For each chain the first step after which it was not finite, −1 if it stayed finite; None where that is not
+    recorded, as in draws of another library."""
+    stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else {}
+    return stats["first_bad_step"].values if "first_bad_step" in stats else None
+
+
+def good_chains(tree: Results) -> np.ndarray:
+    """For each chain whether it stayed finite, as far as that is recorded."""
+    steps = first_bad_steps(tree)
+    return np.ones(tree["posterior"].sizes["chain"], bool) if steps is None else steps < 0
