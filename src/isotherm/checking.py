@@ -14,10 +14,10 @@ from isotherm.anchoring.progress import Passes
 from isotherm.diagnostics.stein import BLOCKS, SteinMoments, SteinTails, stein_moments, stein_tails
 from isotherm.posterior import Posterior, opened
 from isotherm.run.checks import as_data, check_data
-from isotherm.run.doubts import FEWEST_DRAWS, RARE, STRICT, Line, converged, number_of_entries, statistics
+from isotherm.run.doubts import FEWEST_DRAWS, RARE, STRICT, Line, converged, entries, sizes, statistics
 from isotherm.run.goal import watched
 from isotherm.run.labels import as_sampled, first_bad_steps, good_chains
-from isotherm.run.names import entry, named_entries, nested_params
+from isotherm.run.names import named_entries, nested_params
 from isotherm.run.problem import is_function, starting_points
 from isotherm.types import Batch, Params, Results
 
@@ -100,7 +100,7 @@ def check(
     tree = as_sampled(tree)
     names, draws, params = _draws(tree, init)
     with Passes(len(jax.tree.leaves(data)[0]), progress) as passes:
-        chosen = watched(draws.shape[2])
+        chosen = watched([np.size(leaf) for leaf in jax.tree.leaves(params)])
         lines, moments = _own_numbers(tree, draws[..., chosen], [names[i] for i in chosen]), None
         not_checked = [OTHER_MODES]
         finite = np.isfinite(draws).all(axis=(1, 2))
@@ -125,15 +125,7 @@ def check_without_data(tree: Results) -> Verdict:
 
 def watched_draws(tree: Results) -> tuple[list[str], np.ndarray]:
     """Names of the parameters, or of some if there are very many, and their draws by (chain, draw, parameter)."""
-    chosen, seen = watched(number_of_entries(tree)), 0
-    names, parts = list[str](), []
-    for name, array in tree["posterior"].to_dataset().data_vars.items():
-        size = int(np.prod(array.shape[2:]))
-        here = chosen[(chosen >= seen) & (chosen < seen + size)] - seen
-        seen += size
-        names += [entry(str(name), array.shape[2:], i) for i in here]
-        parts.append(array.values.reshape(*array.shape[:2], -1)[..., here])
-    return names, np.concatenate(parts, axis=2)
+    return entries(tree, watched(sizes(tree)))
 
 
 def _own_numbers(tree: Results, draws: np.ndarray, names: list[str]) -> list[Line]:

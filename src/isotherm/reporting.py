@@ -20,7 +20,7 @@ from isotherm.run.doubts import (
     STRICT,
     friction_law,
     has_friction,
-    number_of_entries,
+    sizes,
     temperature_law,
 )
 from isotherm.run.labels import first_bad_steps
@@ -188,11 +188,11 @@ def _verdict(verdict: Verdict, tree: Results) -> str:
 
 
 def _making(tree: Results, shown: int, diverged: Sequence[str]) -> str:
-    attributes, sizes = tree.attrs, tree["posterior"].sizes
-    entries = number_of_entries(tree)
+    attributes, counts = tree.attrs, tree["posterior"].sizes
+    entries = sum(sizes(tree))
     facts = [
-        _count(sizes["chain"], "chain"),
-        f"{_count(sizes['draw'], 'draw')} each",
+        _count(counts["chain"], "chain"),
+        f"{_count(counts['draw'], 'draw')} each",
         _count(entries, "parameter") + (f", of which {shown:,} were looked at" if shown < entries else ""),
     ]
     library = [
@@ -247,7 +247,7 @@ def _thermostat(tree: Results, draws: Draws, good: np.ndarray) -> str:
         pictures.append(_pictures("", [("kinetic temperature", png)], TEMPERATURE))
     if has_friction(tree):
         values = stats["friction"].values[good]
-        law = friction_law(tree.attrs, number_of_entries(tree), STRICT)
+        law = friction_law(tree.attrs, sum(sizes(tree)), STRICT)
         png = plots.over_time("friction", values, draws.times, draws.unit, *law)
         pictures.append(_pictures("", [("friction", png)], FRICTION))
     return f'<h2>Temperature and friction</h2><div class="pairs">{"".join(pictures)}</div>' if pictures else ""

@@ -19,9 +19,9 @@ from isotherm.run.doubts import (
     VerdictWarning,
     converged,
     doubts,
+    entries,
     entry,
     entry_of,
-    watched_entries,
 )
 from isotherm.run.goal import Goal
 
@@ -225,12 +225,25 @@ def test_a_goal_stands_for_r_hat_and_effective_draws_but_not_for_the_rest():
 
 def test_large_runs_are_looked_at_in_part():
     variables = {"a": (["chain", "draw"], np.zeros((1, 2 * MOST_DRAWS + 1), np.float32))}
-    wide = np.zeros((1, 2 * MOST_DRAWS + 1, MOST_WATCHED), np.float32)
+    wide = np.zeros((1, 2 * MOST_DRAWS + 1, 20), np.float32) + np.arange(20, dtype=np.float32)
     variables["b"] = (["chain", "draw", "i"], wide)
     variables["c"] = (["chain", "draw", "i"], wide)
-    draws, names = watched_entries(xarray.DataTree.from_dict({"posterior": xarray.Dataset(variables)}))
-    assert draws.shape == (1, 2667, MOST_WATCHED)  # every third
-    assert (names[0], names[1], names[-1]) == ("a", "b[0]", f"b[{MOST_WATCHED - 2}]")
+    results = xarray.DataTree.from_dict({"posterior": xarray.Dataset(variables)})
+    names, draws = entries(results, np.array([0, 3, 40]), MOST_DRAWS)
+    assert names == ["a", "b[2]", "c[19]"]
+    assert draws.shape == (1, 2667, 3)  # every third
+    np.testing.assert_array_equal(draws[0, 5], [0, 2, 19])
+
+
+def test_a_single_parameter_beside_a_large_array_is_looked_at():
+    """It used to be only the first 256 entries: of a hierarchy with 300 effects, never the scale that follows them."""
+    effects = RNG.standard_normal((4, 500, MOST_WATCHED + 44)).astype(np.float32)
+    stuck = np.repeat(np.arange(4, dtype=np.float32)[:, None], 500, axis=1) + RIGHT[..., 0]
+    found = tree()
+    found["posterior"] = xarray.DataTree(
+        xarray.Dataset({"effects": (["chain", "draw", "group"], effects), "log_tau": (["chain", "draw"], stuck)})
+    )
+    assert "largest for log_tau" in next(doubts(found))
 
 
 def test_a_short_run_warns_and_keeps_its_words(sample):

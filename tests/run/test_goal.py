@@ -80,12 +80,23 @@ def test_time():
 
 
 def test_all_parameters_are_watched_unless_there_are_thousands():
-    np.testing.assert_array_equal(watched(4096), np.arange(4096))
-    some = watched(100_000)
+    np.testing.assert_array_equal(watched([4000, 96]), np.arange(4096))
+    some = watched([100_000])
     assert len(np.unique(some)) == 1024
     assert (np.diff(some) > 0).all()
     assert some.max() > 90_000
-    np.testing.assert_array_equal(some, watched(100_000))
+    np.testing.assert_array_equal(some, watched([100_000]))
+
+
+def test_small_parameters_are_watched_whole():
+    some = watched([50_000, 1, 100, 50_000])
+    assert len(np.unique(some)) == 1024
+    assert set(range(50_000, 50_101)) < set(some)
+    assert (some < 50_000).sum() == 461
+
+
+def test_of_very_many_parameters_some_are_watched():
+    assert len(watched([1] * 5000)) == 1024
 
 
 @pytest.mark.parametrize(

@@ -42,14 +42,14 @@ def test_a_run_without_draws_has_groups_without_draws(make):
     assert np.isnan(tree.posterior_mean.slope).all()
 
 
-def test_a_goal_sees_the_draws_so_far_by_chain(make, monkeypatch):
+def test_a_goal_sees_the_draws_so_far_by_chain(make):
     recorder = Recorder(Labels(make(), Plan(300, 60, 7)), some(0))
     for first, draws in ((0, 2), (2, 3)):
         recorder.add(some(draws, first), np.full(3, -1, np.int32))
     watched = recorder.watched_draws()
     assert watched.shape == (3, 5, 4)
     np.testing.assert_array_equal(watched[1, :, 2], np.arange(5))
-    monkeypatch.setattr("isotherm.run.recorder.watched", lambda parameters: np.array([1, 3]))
+    recorder.labels.watched = np.array([1, 3])
     assert recorder.watched_draws().shape == (3, 5, 2)
 
 

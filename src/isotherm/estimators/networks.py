@@ -24,7 +24,7 @@ from isotherm.run.labels import good_chains
 from isotherm.types import Example, Params, RandomKey
 
 WATCHED = 32  # rows whose predictions are looked at
-LENIENT = Bounds(1.1, 50, 0.1, 2.0)  # of the warnings that `fit` gives unasked
+UNASKED = Bounds(1.1, 50, 0.1, 2.0)  # of the warnings that `fit` gives unasked
 PERMUTED = "mean and variance of the parameters, of which many sets make the same predictions"
 
 
@@ -52,7 +52,7 @@ class NetworkModel(BayesianEstimator):
         """How chains ended, and what speaks against the predictions."""
         ended = [str(each.message) for each in caught if "diverged" in str(each.message)]
         return ended + [
-            f"do not rely on this fit yet: {line.sentence}" for line in self._lines(LENIENT) if not line.good
+            f"do not rely on this fit yet: {line.sentence}" for line in self._lines(UNASKED) if not line.good
         ]
 
     def _check(self) -> Verdict:

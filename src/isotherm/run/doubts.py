@@ -1,6 +1,7 @@
 """What a run's own numbers say against it: chains that differ, too few effective draws, a temperature or a friction
 that is off. They cost nothing but the draws, and cannot see every bias (`isotherm.check` can)."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from isotherm.types import Results
 
 KRYLOV = 0.01  # the estimated error of a matrix exponential, relative to the vector it acts on
 FEWEST_DRAWS = 4  # of a chain
-MOST_WATCHED = 256  # parameters, and
+MOST_WATCHED = 256  # entries of the parameters, and
 MOST_DRAWS = 4000  # draws of a chain that a warning is based on
 RARE = 0.01  # how often one parameter of all may be further off by chance
 
@@ -60,7 +61,7 @@ def doubts(tree: Results, goal: Goal | None = None, found: Convergence | None = 
     """A sentence for each number of a run that is off. For a run with a goal, `found` has R-hat and effective draws of
     the parameters that the goal watches; None if all chains diverged."""
     words = [] if goal is None else shortfall(tree, goal, found)
-    draws, names = watched_entries(tree)
+    names, draws = entries(tree, watched(sizes(tree), MOST_WATCHED, MOST_WATCHED), MOST_DRAWS)
     if draws.shape[1] >= FEWEST_DRAWS and np.isfinite(draws).all():
         lines = [*(converged(draws, names, LENIENT) if goal is None else []), *statistics(tree, LENIENT)]
         words += [line.sentence for line in lines if not line.good]
@@ -71,37 +72,34 @@ def shortfall(tree: Results, goal: Goal, found: Convergence | None) -> list[str]
     """What is missing to the goal, if anything, in a sentence."""
     if found is None or goal.is_met(found):
         return []
-    words, entries = [], watched(number_of_entries(tree))
+    words, numbers = [], watched(sizes(tree))
     if np.nanmin(found.least_ess, initial=np.inf) < goal.ess:
         worst = int(np.nanargmin(found.least_ess))
-        name = entry_of(tree, int(entries[worst]))
+        name = entry_of(tree, int(numbers[worst]))
         words.append(f"{found.least_ess[worst]:.0f} effective draws of {name}, where {goal.ess:.0f} were asked for")
     if np.nanmax(found.r_hat, initial=1) > R_HAT:
         worst = int(np.nanargmax(found.r_hat))
-        name = entry_of(tree, int(entries[worst]))
+        name = entry_of(tree, int(numbers[worst]))
         words.append(f"R-hat {found.r_hat[worst]:.3f} of {name}, where {R_HAT} is the bound")
     return [f"it stopped with {' and '.join(words)}; {goal.advice(int(tree.attrs['steps']))}"]
 
 
-def watched_entries(tree: Results) -> tuple[np.ndarray, list[str]]:
-    """Some parameters of some draws, by (chain, draw, entry), and their names."""
-    parts, names = [], list[str]()
-    for name, array in tree["posterior"].to_dataset().data_vars.items():
-        room = MOST_WATCHED - len(names)
-        if not room:
-            break
-        every = -(-array.shape[1] // MOST_DRAWS) or 1
-        values = array[:, ::every].values
-        flat = values.reshape(*values.shape[:2], -1)[..., :room]
-        parts.append(flat)
-        names += [entry(str(name), array.shape[2:], i) for i in range(flat.shape[2])]
-    return np.concatenate(parts, axis=2), names
+def entries(tree: Results, chosen: np.ndarray, most_draws: int | None = None) -> tuple[list[str], np.ndarray]:
+    """Names of the `chosen` entries of the parameters, and their draws by (chain, draw, entry); of every k-th draw if a
+    chain has more than `most_draws`."""
+    names, parts, begin = list[str](), [], 0
+    for (name, array), size in zip(tree["posterior"].to_dataset().data_vars.items(), sizes(tree), strict=True):
+        here = chosen[(chosen >= begin) & (chosen < begin + size)] - begin
+        begin += size
+        every = 1 if most_draws is None else max(1, -(-array.shape[1] // most_draws))
+        names += [entry(str(name), array.shape[2:], i) for i in here]
+        parts.append(array[:, ::every].values.reshape(array.shape[0], -1, size)[..., here])
+    return names, np.concatenate(parts, axis=2)
 
 
 def entry_of(tree: Results, index: int) -> str:
     """What a user calls an entry of the flat parameters."""
-    for name, array in tree["posterior"].to_dataset().data_vars.items():
-        size = int(np.prod(array.shape[2:]))
+    for (name, array), size in zip(tree["posterior"].to_dataset().data_vars.items(), sizes(tree), strict=True):
         if index < size:
             return entry(str(name), array.shape[2:], index)
         index -= size
@@ -146,8 +144,8 @@ def statistics(tree: Results, bounds: Bounds) -> list[Line]:
     lines = []
     if "kinetic_temperature" in stats and stats.sizes["draw"] >= FEWEST_DRAWS:
         lines.append(temperature(stats["kinetic_temperature"].values, attributes, bounds))
-    if has_friction(tree) and friction_is_known(attributes, number_of_entries(tree)):
-        lines.append(friction(stats["friction"].values, attributes, number_of_entries(tree), bounds))
+    if has_friction(tree) and friction_is_known(attributes, sum(sizes(tree))):
+        lines.append(friction(stats["friction"].values, attributes, sum(sizes(tree)), bounds))
     if "expm_error" in stats and (worst := float(np.nanmax(stats["expm_error"].values, initial=0))) > 0:
         advice = "raise rank, or use a smaller step_size"
         lines.append(Line("Krylov error", worst <= KRYLOV, f"{worst:.2g}", f"{KRYLOV}", advice))
@@ -159,9 +157,9 @@ def has_friction(tree: Results) -> bool:
     return "friction" in tree["sample_stats"].to_dataset() and tree.attrs.get("sampler") != "sghmc"
 
 
-def number_of_entries(tree: Results) -> int:
-    """How many parameters there are."""
-    return sum(int(np.prod(array.shape[2:])) for array in tree["posterior"].to_dataset().data_vars.values())
+def sizes(tree: Results) -> list[int]:
+    """How many entries each parameter has."""
+    return [math.prod(array.shape[2:]) for array in tree["posterior"].to_dataset().data_vars.values()]
 
 
 class Law(NamedTuple):

@@ -1,6 +1,7 @@
 """When a run that goes on until it is good enough is good enough."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ GROWTH = (1.25, 4.0)  # of the number of draws, at least and at most, before the
 MARGIN = 1.1  # times what is missing if further draws are worth as much as those before
 BURN_IN_SHARE = 0.25  # of the seconds, at most
 FEWEST = 8  # draws that are kept, however little time or however few steps there may be
-WATCHED = 1024  # parameters that are looked at, if there are more than
+WATCHED = 1024  # entries of the parameters that are looked at, if there are more than
 WATCH_ALL_UP_TO = 4096
 
 
@@ -60,8 +61,16 @@ class Goal(NamedTuple):
         return self.seconds is not None and seconds >= self.seconds
 
 
-def watched(parameters: int) -> np.ndarray:
-    """The parameters that are looked at: all, or some chosen at random."""
-    if parameters <= WATCH_ALL_UP_TO:
-        return np.arange(parameters)
-    return np.sort(np.random.default_rng(0).choice(parameters, WATCHED, replace=False))
+def watched(sizes: Sequence[int], most: int = WATCHED, all_up_to: int = WATCH_ALL_UP_TO) -> np.ndarray:
+    """Which entries are looked at, of parameters with these many entries one after the other: all, or if there are too
+    many, some of each parameter, chosen at random. Small ones are looked at whole: a single scale beside large arrays
+    of effects is what most often does not mix."""
+    if sum(sizes) <= all_up_to:
+        return np.arange(sum(sizes))
+    rng, chosen, room = np.random.default_rng(0), [], most
+    begins = np.cumsum([0, *sizes])
+    for done, i in enumerate(sorted(range(len(sizes)), key=lambda i: sizes[i])):
+        here = min(sizes[i], room // (len(sizes) - done))
+        chosen.append(begins[i] + rng.choice(sizes[i], here, replace=False))
+        room -= here
+    return np.sort(np.concatenate(chosen))

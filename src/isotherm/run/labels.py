@@ -1,9 +1,12 @@
 """What a run returns: an `xarray.DataTree` in ArviZ's schema, labelled, with attributes saying how it was made."""
 
+from functools import cached_property
+
 import jax
 import numpy as np
 
 from isotherm.run.chains import Snapshot
+from isotherm.run.goal import watched
 from isotherm.run.names import variable_names
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run
@@ -80,6 +83,11 @@ class Labels:
     def names(self) -> list[str]:
         """What the parameters are called, in the order in which they are in a flat position."""
         return variable_names(jax.eval_shape(self.unravel, self.flat))
+
+    @cached_property
+    def watched(self) -> np.ndarray:
+        """The entries of a flat position that a goal looks at."""
+        return watched([leaf.size for leaf in jax.tree.leaves(jax.eval_shape(self.unravel, self.flat))])
 
     def variables(self, positions: np.ndarray) -> dict[str, np.ndarray]:
         """Flat positions (…, d) as the named arrays of the parameters."""

@@ -3,7 +3,6 @@
 import numpy as np
 
 from isotherm.run.chains import Snapshot
-from isotherm.run.goal import watched
 from isotherm.run.labels import Labels
 from isotherm.run.plan import Plan
 from isotherm.types import Draws, Results
@@ -31,7 +30,7 @@ class Recorder:
     def watched_draws(self) -> np.ndarray:
         """The draws so far by (chain, draw, parameter), of the parameters that a goal looks at."""
         positions = self.joined()["position"]
-        return positions[..., watched(positions.shape[2])].swapaxes(0, 1)
+        return positions[..., self.labels.watched].swapaxes(0, 1)
 
     @property
     def count(self) -> int:

@@ -15,7 +15,6 @@ import jax
 import numpy as np
 
 from isotherm.run.chains import Snapshot
-from isotherm.run.goal import watched
 from isotherm.run.labels import Labels
 from isotherm.run.plan import Plan
 from isotherm.run.problem import Run
@@ -60,7 +59,7 @@ class StoreRecorder(Recorder):
             block, rest = cut(self.joined(), self.chunk)
             self.put(self.write_chunk, block, self.whole_chunks, first_bad_step)
             if self.seen is not None:
-                self.seen.append(block["position"][..., watched(block["position"].shape[2])])
+                self.seen.append(block["position"][..., self.labels.watched])
             self.parts, self.whole_chunks = [rest], self.whole_chunks + 1
 
     def replanned(self, plan: Plan) -> Plan:
@@ -181,7 +180,7 @@ def stored_watched(path: Path, header: Header, labels: Labels) -> list[np.ndarra
     stored = arrays.open_results(path)["posterior"].to_dataset()
     parts = [stored[name].values[:, :whole] for name in labels.names()]
     positions = np.concatenate([part.reshape(*part.shape[:2], -1) for part in parts], axis=2)
-    return [positions[..., watched(positions.shape[2])].swapaxes(0, 1)]
+    return [positions[..., labels.watched].swapaxes(0, 1)]
 
 
 def cut(draws: Draws, at: int) -> tuple[Draws, Draws]:
