@@ -1,5 +1,7 @@
 """Effective sample sizes and R-hat: ArviZ's own numbers, and right on draws whose autocorrelation is known."""
 
+import warnings
+
 import arviz_stats
 import numpy as np
 import pytest
@@ -22,13 +24,52 @@ def autoregressive(phi, chains, draws):
 DRAWS = np.stack([autoregressive(0.5, 4, 500), autoregressive(0.9, 4, 500) ** 3, RNG.standard_normal((4, 500))], axis=2)
 
 
+def arvizs(draws):
+    """The same by ArviZ, a parameter at a time; R-hat of one chain is that of its halves."""
+    tree = xarray.DataTree.from_dict({"posterior": xarray.Dataset({"x": (("chain", "draw", "k"), draws)})})
+    half = draws.shape[1] // 2
+    chains = draws if len(draws) > 1 else draws[:, : 2 * half].reshape(2, half, -1)
+    halves = xarray.DataTree.from_dict({"posterior": xarray.Dataset({"x": (("chain", "draw", "k"), chains)})})
+    with np.errstate(all="ignore"):
+        bulk, tail = arviz_stats.ess(tree, method="bulk").x, arviz_stats.ess(tree, method="tail", prob=(0.05, 0.95)).x
+        return Convergence(bulk.values, tail.values, arviz_stats.rhat(halves).x.values)
+
+
 def test_these_are_arvizs_numbers():
     found = convergence(DRAWS)
-    tree = xarray.DataTree.from_dict({"posterior": xarray.Dataset({"x": (("chain", "draw", "k"), DRAWS)})})
-    np.testing.assert_allclose(found.ess_bulk, arviz_stats.ess(tree, method="bulk").x, rtol=1e-12)
-    np.testing.assert_allclose(found.ess_tail, arviz_stats.ess(tree, method="tail", prob=(0.05, 0.95)).x, rtol=1e-12)
-    np.testing.assert_allclose(found.r_hat, arviz_stats.rhat(tree).x, rtol=1e-12)
+    for mine, theirs in zip(found, arvizs(DRAWS), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
     np.testing.assert_array_equal(found.least_ess, np.minimum(found.ess_bulk, found.ess_tail))
+
+
+@pytest.mark.parametrize("chains", [1, 2, 5])
+@pytest.mark.parametrize("draws", [4, 5, 7, 8, 9, 10, 11, 50, 101])
+def test_also_of_few_draws_of_ties_and_of_chains_apart(chains, draws):
+    """Wherever the sum over lags may end, and where numbers are 0/0; rounding of Fourier transforms is 1e-15."""
+    parts = [autoregressive(phi, chains, draws) for phi in (-0.9, 0.0, 0.9, 0.99)]
+    apart = parts[1] + 3 * np.arange(chains)[:, None]
+    x = np.stack([*parts, apart, np.round(parts[2]), np.ones((chains, draws))], axis=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ArviZ's, of 0/0
+        expected = arvizs(x)
+    for mine, theirs in zip(convergence(x), expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9)
+
+
+def test_more_parameters_than_are_looked_at_together(monkeypatch):
+    together = convergence(DRAWS)
+    monkeypatch.setattr("isotherm.diagnostics.convergence.BLOCK", 1)
+    for mine, theirs in zip(convergence(DRAWS), together, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_draws_that_are_not_finite_have_no_numbers():
+    draws = RNG.standard_normal((4, 100, 2))
+    draws[1, 3, 0] = np.inf
+    found = convergence(draws)
+    assert np.isnan([each[0] for each in found]).all()
+    assert np.isfinite([each[1] for each in found]).all()
+    assert np.isnan(convergence(draws[:, :3])).all()
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.9])

@@ -85,6 +85,27 @@ def test_logistic_regression_of_two_named_classes():
     assert (p < high).all()
 
 
+def test_an_indicator_of_something_rare_has_the_prior_of_its_own_effect():
+    """Of five rows in a thousand, all in one class, only the prior bounds the coefficient; truth by a grid."""
+    X, y = np.zeros((1000, 1)), np.arange(1000) % 2
+    X[:5], y[:5] = 1, 1
+    model = isotherm.BayesianLogisticRegression(random_state=0).fit(X, y)
+    coef = np.linspace(-10, 20, 601)[:, None]
+    intercept = np.linspace(-0.5, 0.5, 201)
+    scale, mean = X.std() / X.mean() ** 0.5, X.mean()
+    log_p = -0.5 * (coef * scale / 2.5) ** 2 - 0.5 * ((intercept + coef * mean) / 10) ** 2
+    log_p = log_p - 5 * np.logaddexp(0, -intercept - coef)
+    log_p = log_p - 497 * np.logaddexp(0, -intercept) - 498 * np.logaddexp(0, intercept)
+    p = np.exp(log_p - log_p.max()).sum(axis=1)
+    p /= p.sum()
+    expected = (p * coef[:, 0]).sum()
+    deviation = (p * (coef[:, 0] - expected) ** 2).sum() ** 0.5
+    draws = model.posterior_.posterior.coef.values
+    # Of 400 effective draws: 4 standard errors.
+    np.testing.assert_allclose(draws.mean(), expected, atol=0.2 * deviation)
+    np.testing.assert_allclose(draws.std(), deviation, rtol=0.16)
+
+
 def test_poisson_regression_of_large_counts():
     """Far from λ = 1, where Newton's method would begin; counts of thousands leave the prior nothing to say."""
     X, eta = table()

@@ -67,7 +67,7 @@ class BayesianEstimator(BaseEstimator):
             raise ValueError("sample_weight must have a positive entry, got zero weights only")
         rows = make_rows(X, y, weight)
         self._check_rows(rows)
-        self._units = rows.units(rows.X, self._is_centred)
+        self._units = rows.column_units(self._is_centred)
         model = self._model(X.shape[1])
         columns = {
             "x": self._units.standard(rows.X).astype(np.float32),

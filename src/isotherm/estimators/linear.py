@@ -82,7 +82,8 @@ class BayesianLinearRegression(Regressor, LinearModel):
     """Linear regression with Gaussian noise of unknown size: y = x·coef + intercept + σε.
 
     Columns of X and y are standardised first; there, coefficients have the prior N(0, prior_scale²), the intercept
-    N(0, intercept_scale²), and σ² a weak one, worth one observation (scaled inverse χ²(1, 0.1²)).
+    N(0, intercept_scale²), and σ² a weak one, worth one observation (scaled inverse χ²(1, 0.1²)). A column with one
+    value in most rows, such as an indicator of something rare, is scaled by its size in the other rows.
 
     Args:
         prior_scale: of the coefficients, for columns and y of standard deviation 1.
@@ -107,7 +108,8 @@ class BayesianLogisticRegression(Classifier, LinearModel):
     """Logistic regression of two classes, or softmax regression of more.
 
     Columns of X are standardised first; there, coefficients have the prior N(0, prior_scale²) and intercepts
-    N(0, intercept_scale²). For more than two classes, each has coefficients of its own.
+    N(0, intercept_scale²). A column with one value in most rows, such as an indicator of something rare, is scaled
+    by its size in the other rows. For more than two classes, each has coefficients of its own.
 
     Args:
         prior_scale: of the coefficients, for columns of standard deviation 1.
@@ -134,7 +136,8 @@ class BayesianPoissonRegression(Regressor, LinearModel):
     """Counts: y ~ Poisson(exp(x·coef + intercept)).
 
     Columns of X are standardised first; there, coefficients have the prior N(0, prior_scale²) and the intercept
-    N(0, intercept_scale²).
+    N(0, intercept_scale²). A column with one value in most rows, such as an indicator of something rare, is scaled
+    by its size in the other rows.
 
     Args:
         prior_scale: of the coefficients, for columns of standard deviation 1.

@@ -15,7 +15,7 @@ FINEST = 256  # rows: sizes are powers of two up to this, and its multiples beyo
 
 
 class Units(NamedTuple):
-    """Means and standard deviations of columns: (x − centre)/scale is in standard units."""
+    """Where columns begin and how large they are: (x − centre)/scale is in standard units."""
 
     centre: np.ndarray
     scale: np.ndarray
@@ -40,6 +40,17 @@ class Rows(NamedTuple):
         spread = np.sqrt(np.average((values - centre) ** 2, axis=0, weights=self.weight))
         varies = spread > 1e-10 * np.abs(values).max(axis=0, initial=0)
         return Units(centre, np.where(varies, spread, 1.0))
+
+    def column_units(self, centred: bool = True) -> Units:
+        """Units of the columns of X. One that has the same value in most rows, such as an indicator of something rare,
+        is as large as where it has another: its standard deviation is divided by the root of the share of those rows.
+        By its standard deviation alone, an indicator of one row in a thousand would be 30, and so would, by the prior,
+        be what it does."""
+        units = self.units(self.X, centred)
+        weights = None if (self.weight == self.weight[0]).all() else self.weight  # without, there is nothing to sort
+        middle = np.quantile(self.X, 0.5, axis=0, method="inverted_cdf", weights=weights)
+        share = np.average(middle != self.X, axis=0, weights=self.weight)
+        return units._replace(scale=units.scale / np.sqrt(np.where(share > 0, share, 1.0)))
 
 
 def make_rows(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Rows:
