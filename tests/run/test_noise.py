@@ -8,6 +8,7 @@ import pytest
 
 import isotherm
 from isotherm.run import execute
+from isotherm.run.noise import Seen
 
 rng = np.random.default_rng(0)
 DATA = {"x": rng.standard_normal(500).astype(np.float32), "y": rng.standard_normal(500).astype(np.float32)}
@@ -41,6 +42,20 @@ def test_what_is_said_does_not_depend_on_the_clock(seconds, monkeypatch):
     expected = messages(GROWING, ZEROS, steps=4000)
     monkeypatch.setattr(execute, "CHUNK_SECONDS", seconds)
     assert messages(GROWING, ZEROS, steps=4000) == expected
+
+
+@pytest.mark.parametrize("first", [0, 1001])
+@pytest.mark.parametrize("chunk", [1, 7, 100, 5000])
+def test_which_draws_are_kept_does_not_depend_on_chunks(first, chunk):
+    """Also of a run that goes on after draw `first`."""
+    seen = object.__new__(Seen)
+    seen.wanted, seen.every, seen.kept = True, 1, {}
+    draws = np.arange(first, 5000, dtype=np.float32)[:, None, None]
+    for begin in range(0, len(draws), chunk):
+        seen.add(first + begin, draws[begin : begin + chunk])
+    multiples = range(0, 5000, 64) if first == 0 else range(1024, 5000, 32)
+    assert list(seen.kept) == list(multiples)
+    assert [float(kept[0, 0]) for kept in seen.kept.values()] == list(multiples)
 
 
 def test_a_sampler_that_measures_s_at_every_step_is_not_concerned():

@@ -38,16 +38,21 @@ class Seen:
         """`positions` is draws by chains by parameters; `first` is the number of the first of these draws."""
         if not self.wanted:
             return
-        for number in range(first + -first % self.every, first + len(positions), self.every):
-            self.kept[number] = positions[number - first].copy()
-        while len(self.kept) > MOST_KEPT:
+        begin, end = next(iter(self.kept), first), first + len(positions)
+        while len(_multiples(self.every, begin, end)) > MOST_KEPT:
             self.every *= 2
-            self.kept = {number: kept for number, kept in self.kept.items() if number % self.every == 0}
+        self.kept = {number: kept for number, kept in self.kept.items() if number % self.every == 0}
+        for number in _multiples(self.every, first, end):
+            self.kept[number] = positions[number - first].copy()
 
     def later(self, good: np.ndarray) -> np.ndarray:
         """The second half of them, of the `good` chains: positions by parameters."""
         kept = list(self.kept.values())
         return np.concatenate([position[good] for position in kept[len(kept) // 2 :]]) if kept else np.empty((0, 0))
+
+
+def _multiples(of: int, begin: int, end: int) -> range:
+    return range(begin + -begin % of, end, of)
 
 
 def noise_warning(run: Run, seen: Seen, good: np.ndarray) -> Iterator[str]:
