@@ -137,7 +137,7 @@ def check(chosen, folder):
     return None
 
 
-@pytest.mark.parametrize("cases", [50, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("cases", [30, pytest.param(500, marks=pytest.mark.long)])
 def test_any_arguments(tmp_path_factory, cases):
     outcomes = {"ran": 0, "refused": 0}
 

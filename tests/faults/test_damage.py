@@ -116,7 +116,7 @@ def allowed(path):
     return {"same", "said", "refused"}
 
 
-@pytest.mark.parametrize("flips", [30, pytest.param(600, marks=pytest.mark.long)])
+@pytest.mark.parametrize("flips", [20, pytest.param(600, marks=pytest.mark.long)])
 def test_flipped_bytes(program, stopped, whole, tmp_path, flips):
     """A third of the positions in the checkpoints, the rest over all other files."""
     rng = np.random.default_rng(2)

@@ -30,14 +30,20 @@ def stored(data, tmp_path):
     return {name: np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in data}
 
 
-def expected_rows(run, chain, step):
-    key = jax.random.fold_in(chain_groups(run, 1)[0].keys()[chain], step)
-    return np.asarray(run.batches.rows(jax.random.split(key)[0]))
+def expected_rows(run, chain, steps):
+    """The rows of each of these steps."""
+    chain_key = chain_groups(run, 1)[0].keys()[chain]
+
+    def rows(step):
+        return run.batches.rows(jax.random.split(jax.random.fold_in(chain_key, step))[0])
+
+    return np.asarray(jax.jit(jax.vmap(rows))(np.asarray(steps)))
 
 
 @pytest.mark.parametrize("groups", [3, 1])
 def test_each_step_of_each_chain_has_its_rows(make, stored, data, groups):
     run = make(isotherm.sgnht(0.01), data=stored)
+    expected = [expected_rows(run, chain, range(35)) for chain in range(3)]
     with closing(Feed(run, chain_groups(run, groups))) as feed:
         ends = []
         for step in range(35):
@@ -46,7 +52,7 @@ def test_each_step_of_each_chain_has_its_rows(make, stored, data, groups):
             for chain in range(3):
                 block = ahead.blocks[chain if groups == 3 else 0]
                 place = (0 if groups == 3 else chain), step - ahead.first
-                rows = expected_rows(run, chain, step)
+                rows = expected[chain][step]
                 for name in data:
                     np.testing.assert_array_equal(block.of_steps[0].batch[name][place], data[name][rows])
     assert sorted(set(ends)) == [10, 20, 30, 35]
@@ -59,7 +65,7 @@ def test_from_any_step_and_further_than_was_planned(make, stored, data):
         for step, limit, first, last in ((7, 12, 7, 12), (12, 40, 12, 22), (30, 40, 30, 40)):
             ahead = feed.at(step, limit)
             assert (ahead.first, ahead.last) == (first, last)
-            rows = expected_rows(run, 1, first)
+            (rows,) = expected_rows(run, 1, [first])
             np.testing.assert_array_equal(ahead.blocks[1].of_steps[0].batch["y"][0, 0], data["y"][rows])
 
 
@@ -137,7 +143,7 @@ def test_a_fault_is_told_and_can_be_mended(make, stored, data, tmp_path):
         with open(tmp_path / "x.npy", "r+b") as file:  # the same file, mended
             file.write(whole)
         np.testing.assert_array_equal(
-            feed.at(10, 100).blocks[2].of_steps[0].batch["x"][0, 0], data["x"][expected_rows(run, 2, 10)]
+            feed.at(10, 100).blocks[2].of_steps[0].batch["x"][0, 0], data["x"][expected_rows(run, 2, [10])[0]]
         )
 
 
@@ -159,7 +165,7 @@ def test_rows_that_another_process_copies(make, stored, data, tmp_path, monkeypa
             ahead = feed.at(step, 10**6)
             for name in data:
                 found = ahead.blocks[2].of_steps[0].batch[name][0, 0]
-                np.testing.assert_array_equal(found, data[name][expected_rows(run, 2, step)])
+                np.testing.assert_array_equal(found, data[name][expected_rows(run, 2, [step])[0]])
             later += feed.apart.is_ready
             if later == 3:
                 feed.forget()
