@@ -4,11 +4,12 @@
 
 Logistic regression: `isotherm.BayesianLogisticRegression` as it is, and scikit-learn's LogisticRegression on
 standardised columns, with its default penalty and without one, on the same rows; on digits, which has few, by
-cross-validation with four folds. Networks: one hidden layer of 32
-units, on digits and on diabetes, with a quarter of the rows held out. bde (scikit-learn-contrib's Bayesian deep
-ensembles) is run by the Python that `--bde` names, with the settings of its own examples and four members, on the same
-standardised columns and targets, and so is scikit-learn's network; of its MLPRegressor, which has no noise, σ is that
-of its residuals in training. Log loss and negative log-likelihood are in nats for a test row, ECE has 15 bins; with
+cross-validation with four folds. Networks: one hidden layer of 32 units, on digits and on diabetes, with a quarter of
+the rows held out. bde (scikit-learn-contrib's Bayesian deep ensembles) is run by the Python that `--bde` names, with
+the settings of its own examples and four members, on the same standardised columns and targets, and so is
+scikit-learn's network; of its MLPRegressor, which has no noise, σ is that of its residuals in training.
+
+Log loss and negative log-likelihood are in nats for a test row, ECE has 15 bins; with
 standard errors over test rows, that of ECE by the bootstrap. Every line is a process of its own, compilation included.
 Markdown on standard output.
 """

@@ -11,12 +11,13 @@ from isotherm import arguments
 from isotherm.anchoring.anchor import MOST_PARAMETERS
 from isotherm.anchoring.forces import forces_at
 from isotherm.anchoring.progress import Passes
+from isotherm.diagnostics.convergence import FEWEST_DRAWS
 from isotherm.diagnostics.stein import BLOCKS, SteinMoments, SteinTails, stein_moments, stein_tails
 from isotherm.posterior import Posterior, opened
 from isotherm.run.checks import as_data, check_data
-from isotherm.run.doubts import FEWEST_DRAWS, RARE, STRICT, Line, converged, entries, sizes, statistics
+from isotherm.run.doubts import RARE, STRICT, Line, converged, entries, sizes, statistics
 from isotherm.run.goal import watched
-from isotherm.run.labels import as_sampled, first_bad_steps, good_chains
+from isotherm.run.labels import as_sampled, first_bad_steps
 from isotherm.run.names import named_entries, nested_params
 from isotherm.run.problem import is_function, starting_points
 from isotherm.types import Batch, Params, Results
@@ -150,9 +151,10 @@ def _draws(tree: Results, init: Params | None) -> tuple[list[str], np.ndarray, P
 
 
 def diverged(tree: Results) -> list[Line]:
-    if first_bad_steps(tree) is None:
+    steps = first_bad_steps(tree)
+    if steps is None:
         return []
-    bad = int((~good_chains(tree)).sum())
+    bad = int((steps >= 0).sum())
     return [Line("divergences", not bad, f"{bad} chains", "none", "use a smaller step_size, or isotherm.fit")]
 
 

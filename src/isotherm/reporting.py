@@ -11,12 +11,11 @@ import numpy as np
 
 from isotherm import page, plots
 from isotherm.checking import Moments, Verdict, check, check_without_data, watched_draws
-from isotherm.diagnostics.convergence import Convergence, convergence
+from isotherm.diagnostics.convergence import FEWEST_DRAWS, Convergence, convergence
 from isotherm.extras import require
 from isotherm.page import Entry, Table
 from isotherm.posterior import Posterior, opened
 from isotherm.run.doubts import (
-    FEWEST_DRAWS,
     STRICT,
     friction_law,
     has_friction,

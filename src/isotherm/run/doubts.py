@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import chdtri
 
-from isotherm.diagnostics.convergence import Convergence, convergence
+from isotherm.diagnostics.convergence import FEWEST_DRAWS, Convergence, convergence
 from isotherm.diagnostics.stein import standard_errors
 from isotherm.run.goal import R_HAT, Goal, watched
 from isotherm.run.names import entry
@@ -16,7 +16,6 @@ from isotherm.samplers.eccadl import DENSE_UP_TO
 from isotherm.types import Results
 
 KRYLOV = 0.01  # the estimated error of a matrix exponential, relative to the vector it acts on
-FEWEST_DRAWS = 4  # of a chain
 MOST_WATCHED = 256  # entries of the parameters, and
 MOST_DRAWS = 4000  # draws of a chain that a warning is based on
 RARE = 0.01  # how often one parameter of all may be further off by chance

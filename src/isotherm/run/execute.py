@@ -13,9 +13,9 @@ import numpy as np
 
 from isotherm import bars, processes
 from isotherm.columns import DataError
-from isotherm.diagnostics.convergence import Convergence, convergence
+from isotherm.diagnostics.convergence import FEWEST_DRAWS, Convergence, convergence
 from isotherm.run.chains import Chains
-from isotherm.run.doubts import FEWEST_DRAWS, VerdictWarning, doubts
+from isotherm.run.doubts import VerdictWarning, doubts
 from isotherm.run.goal import Goal
 from isotherm.run.noise import Seen, noise_warning
 from isotherm.run.plan import Plan
