@@ -20,10 +20,10 @@ import numpy as np
 
 import isotherm
 from isotherm import diagnostics
-from isotherm.datasets import cifar10, letter, linear_regression, mnist
-from isotherm.experiments import largest_step, metrics, nuts
-from isotherm.experiments.tasks import Materials
 from isotherm.models import DRBM, MLP, Linear, Logistic
+from isotherm.paper.datasets import cifar10, letter, linear_regression, mnist
+from isotherm.paper.experiments import largest_step, metrics, nuts
+from isotherm.paper.experiments.tasks import Materials
 
 
 def run(materials, sampler, n, steps, thin, seed):

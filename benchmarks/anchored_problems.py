@@ -14,8 +14,8 @@ from jax.nn import log_sigmoid
 from jax.scipy.special import gammaln
 
 from isotherm import Posterior
-from isotherm.datasets import cifar10, flights, mnist
 from isotherm.models import Logistic, Softmax
+from isotherm.paper.datasets import cifar10, flights, mnist
 from problems import DATA
 
 AIRPORTS = (229, 228)  # of departure and of arrival

@@ -6,12 +6,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from isotherm import threefry
-from isotherm.batches import Batches
+from isotherm.data import threefry
+from isotherm.data.batches import Batches
+from isotherm.run.assemble import make_run
 from isotherm.run.chains import Chains
 from isotherm.run.loop import ONE_THREAD
 from isotherm.run.plan import Plan
-from isotherm.run.problem import make_run
 from problems import Case
 
 Run = Callable[[], Any]

@@ -7,7 +7,7 @@ import numpy as np
 
 import isotherm
 from contestants import isotherms
-from isotherm.experiments import plots
+from isotherm.paper.experiments import plots
 from problems import logistic
 from table import Row, microseconds
 from timing import turns

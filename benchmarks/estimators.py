@@ -48,7 +48,7 @@ def load(task: str, folder: Path | None) -> tuple[np.ndarray, ...]:
     from sklearn.datasets import load_diabetes, load_digits
     from sklearn.model_selection import train_test_split
 
-    from isotherm.datasets import cifar10, mnist
+    from isotherm.paper.datasets import cifar10, mnist
 
     if task == "digits":
         X, y = load_digits(return_X_y=True)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm import batches, threefry
+from isotherm.data import batches, threefry
 from isotherm.run.loop import ONE_THREAD
 from timing import ratio, turns
 

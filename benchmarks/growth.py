@@ -25,15 +25,15 @@ import jax
 import numpy as np
 
 import isotherm
-from isotherm.batches import LINE
+from isotherm.data.batches import LINE
 from isotherm.models import Logistic
+from isotherm.run.assemble import make_run
 from isotherm.run.chains import Chains
-from isotherm.run.checks import check_starts
 from isotherm.run.execute import execute
 from isotherm.run.labels import Labels
 from isotherm.run.plan import Plan
-from isotherm.run.problem import make_run
 from isotherm.run.recorder import Recorder
+from isotherm.targets.checks import check_starts
 
 SIZES = (10**4, 10**5, 10**6, 10**7)
 D = 50

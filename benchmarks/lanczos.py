@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from matfree import decomp, funm
 
-from isotherm.dynamics import expm
+from isotherm.dynamics import matrix_exponential
 from isotherm.dynamics.tridiagonal import decay
 from problems import Case, logistic_mnist
 from timing import ratio, turns
@@ -21,7 +21,7 @@ REPEATS = 21
 
 
 def ours(matvec: Any, t: Any, v: Any, rank: int) -> Any:
-    norm, space = expm.krylov(matvec, v, rank)
+    norm, space = matrix_exponential.krylov(matvec, v, rank)
     return norm * (decay(t * space.alphas, t * space.betas)[0] @ space.basis)
 
 

@@ -107,7 +107,7 @@ def fit(folder: Path) -> dict:
     import jax.numpy as jnp
 
     import isotherm
-    from isotherm.anchoring.progress import Passes
+    from isotherm.lib.progress import Passes
 
     passes, leave = [], Passes.__exit__
     Passes.__exit__ = lambda self, *why: (passes.append((self.done, time.perf_counter())), leave(self, *why))[1]
@@ -140,9 +140,9 @@ def anchoring(folder: Path) -> dict:
     """A pass of the gradient and one of leverages over x, from a cold cache, beside a plain read of it."""
     import jax.numpy as jnp
 
-    from isotherm.anchored import Coordinates
-    from isotherm.anchoring.sums import RowSums
-    from isotherm.run import checks
+    from isotherm.targets import checks
+    from isotherm.targets.anchored import Coordinates
+    from isotherm.targets.sums import RowSums
 
     posterior, data, size = model(), opened(folder), (folder / "x.npy").stat().st_size / 1e9
     few, sums = (
@@ -196,23 +196,23 @@ def speed(folder: Path) -> dict:
     import jax.numpy as jnp
 
     import isotherm
-    from isotherm.columns import on_disk, opening
+    from isotherm.data.on_disk import on_disk, open_data
+    from isotherm.run.assemble import make_run
     from isotherm.run.chains import Chains
     from isotherm.run.execute import one_lapack_thread
     from isotherm.run.plan import Plan
-    from isotherm.run.problem import make_run
 
     disk, found = opened(folder), {}
     for cache, prepare in (("warm", sequential), ("cold", drop_from_cache)):
         prepare(folder)
         began = time.perf_counter()
-        read = opening.opened(disk)
+        read = open_data.opened(disk)
         if on_disk(read):
             found[f"read into memory, {cache} cache"] = "too large beside the memory that is free"
         else:
             found[f"read into memory, {cache} cache, s"] = time.perf_counter() - began
         del read
-    opening.available = lambda: 0  # from here on
+    open_data.available = lambda: 0  # from here on
     memory = jax.tree.map(np.array, disk)
     anchored = isotherm.anchor(model(), memory, jnp.zeros(COLUMNS), progress=False)
     found["anchored batch_size"] = anchored.chosen_batch_size

@@ -28,10 +28,10 @@ import isotherm
 from anchored import flat
 from anchored_problems import PROBLEMS, Problem
 from anchored_reference import CACHE, load
-from isotherm import stepping
-from isotherm.datasets import linear_regression
 from isotherm.models import Linear
-from isotherm.run.problem import make_run
+from isotherm.paper.datasets import linear_regression
+from isotherm.run import largest_step
+from isotherm.run.assemble import make_run
 
 RATIO = 1.1
 DECADES = 2  # that a scan covers which does not stop
@@ -55,18 +55,18 @@ CHOSEN: dict[str, Callable[[], Problem]] = {
 }
 
 
-class Scanned(stepping.Trials):
+class Scanned(largest_step.Trials):
     """One look, after so many steps."""
 
     steps = 0
 
-    def judged(self, chains: Any, step_size: float) -> stepping.Trial:
-        plan = stepping.Plan(self.steps, self.steps // 2, self.steps // 2 // self.draws)
-        draws = stepping.looked_at(chains, plan, 0)
+    def judged(self, chains: Any, step_size: float) -> largest_step.Trial:
+        plan = largest_step.Plan(self.steps, self.steps // 2, self.steps // 2 // self.draws)
+        draws = largest_step.looked_at(chains, plan, 0)
         if draws is None:
-            return stepping.Trial(step_size, None, self.steps, False)
+            return largest_step.Trial(step_size, None, self.steps, False)
         found = self.bias(draws)
-        return stepping.Trial(step_size, found, self.steps, stepping.excess(found, self.bound) <= 0)
+        return largest_step.Trial(step_size, found, self.steps, largest_step.excess(found, self.bound) <= 0)
 
 
 def compare(problem: Problem, steps: int) -> dict[str, Any]:
@@ -75,16 +75,18 @@ def compare(problem: Problem, steps: int) -> dict[str, Any]:
     settings: Any = {"batch_size": BATCH, "replace": True, "chains": 1, "seed": 0, "name": None}
     run = make_run(problem.posterior, sampler, problem.data, problem.init, **settings)
     began = time.perf_counter()
-    near, forces, size = stepping.surroundings(run, np.random.default_rng([0, stepping.FIRST_LOOK]), progress=False)
-    first, anchoring = stepping.first_step(near, forces), time.perf_counter() - began
-    shared: Any = near, forces, size, stepping.BOUND, print
-    search, scan = stepping.Trials(*shared), Scanned(*shared)
+    near, forces, size = largest_step.surroundings(
+        run, np.random.default_rng([0, largest_step.FIRST_LOOK]), progress=False
+    )
+    first, anchoring = largest_step.first_step(near, forces), time.perf_counter() - began
+    shared: Any = near, forces, size, largest_step.BOUND, print
+    search, scan = largest_step.Trials(*shared), Scanned(*shared)
     scan.steps = steps
     began = time.perf_counter()
     search(1e6 * first)  # diverges at once: this compiles
     compiling = time.perf_counter() - began
     scan.like = search.like
-    searched, found = timed(lambda: stepping.search(search, first, stepping.BOUND))
+    searched, found = timed(lambda: largest_step.search(search, first, largest_step.BOUND))
     for trial in found.trials:
         print(f"  search: {trial.steps} steps, {trial}", flush=True)
     scanned, (largest, tried, last) = timed(lambda: brute_force(scan, 2 * first))
@@ -118,7 +120,7 @@ def timed(function: Callable[[], Any]) -> tuple[tuple[float, float], Any]:
     return (time.perf_counter() - began, time.process_time() - used), result
 
 
-def brute_force(scan: Scanned, first: float) -> tuple[stepping.Trial, int, tuple[float, float]]:
+def brute_force(scan: Scanned, first: float) -> tuple[largest_step.Trial, int, tuple[float, float]]:
     """The first step that passes, how many were tried, and the seconds of its own run."""
     for power in range(200):
         seconds, trial = timed(lambda power=power: scan(first / RATIO**power))

@@ -18,9 +18,9 @@ from jax.flatten_util import ravel_pytree
 
 import isotherm
 from accuracy import letter_drbm, mnist_network
+from isotherm.run.assemble import make_run
 from isotherm.run.chains import Chains
 from isotherm.run.plan import Plan
-from isotherm.run.problem import make_run
 
 PROBLEMS = {"letter": (letter_drbm, 1000, 3000, 8192), "network": (mnist_network, 256, 8000, 4096)}
 AT_ONCE = 500  # steps of a call

@@ -35,8 +35,8 @@ from jax.flatten_util import ravel_pytree
 import isotherm
 from anchored_problems import PROBLEMS, Problem
 from anchored_reference import CACHE, Reference, load
-from isotherm.datasets import linear_regression
 from isotherm.models import Linear
+from isotherm.paper.datasets import linear_regression
 
 CHAINS, DRAWS = 4, 600  # of a window of NUTS's draws, some 1,000 effective ones in z²
 ESS = 1000  # of fit

@@ -9,9 +9,9 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import isotherm
-from isotherm.datasets import letter, mnist
-from isotherm.datasets.source import DatasetError
 from isotherm.models import DRBM, MLP, Linear, Logistic
+from isotherm.paper.datasets import letter, mnist
+from isotherm.paper.datasets.source import DatasetError
 
 # Real data sets, if they are at hand: $ISOTHERM_DATA, or `shared/data` beside the checkout.
 DATA = Path(os.environ.get("ISOTHERM_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -35,12 +35,12 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 import isotherm
-from isotherm import processes, threefry
-from isotherm.batches import Batches
+from isotherm.data import processes, threefry
+from isotherm.data.batches import Batches
+from isotherm.data.sharded import Shards
+from isotherm.run.assemble import make_run
+from isotherm.run.on_devices import make_chains
 from isotherm.run.plan import Plan
-from isotherm.run.problem import make_run
-from isotherm.run.spread import make_chains
-from isotherm.shards import Shards
 
 LENGTHS = (1, 400, 10_000, 1_000_000)  # numbers summed
 SIZES = (500, 5_000, 50_000)  # batches
@@ -124,7 +124,7 @@ def steps(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
 
 def draws(data_dir: Path) -> dict[str, list[float]]:
     """Of the first parameters, after a few hundred steps, so that they can be compared one by one."""
-    from isotherm.experiments.stored_runs import PROBLEMS
+    from isotherm.paper.experiments.stored_runs import PROBLEMS
 
     spec = importlib.util.spec_from_file_location("flights", Path(__file__).parents[1] / "examples" / "flights.py")
     assert spec is not None

@@ -23,7 +23,7 @@ import numpy as np
 import isotherm
 from contestants import bare, compiled, isotherms
 from cost import cost
-from isotherm.dynamics import expm
+from isotherm.dynamics import matrix_exponential
 from isotherm.run.execute import one_lapack_thread
 from peers import blackjax_loop, blackjax_scan, posteriors_loop
 from problems import Case, drbm_letter, linear, logistic_mnist, logistic_wide, network
@@ -123,7 +123,7 @@ def action(repeats: int) -> list[Row]:
 
     def error(method: str, rank: int) -> float:
         """The largest of twenty, relative to ‖v‖."""
-        found = jax.jit(jax.vmap(lambda v: expm.ACTIONS[method](covariance, t, v, rank)[0]))(vectors)
+        found = jax.jit(jax.vmap(lambda v: matrix_exponential.ACTIONS[method](covariance, t, v, rank)[0]))(vectors)
         exact = vectors @ scipy.linalg.expm(S)
         return float(np.max(np.linalg.norm(found - exact, axis=1) / np.linalg.norm(vectors, axis=1)))
 

@@ -9,8 +9,8 @@ import numpy as np
 
 import isotherm
 from contestants import isotherms
-from isotherm.experiments import nuts
-from isotherm.experiments.tasks import Materials
+from isotherm.paper.experiments import nuts
+from isotherm.paper.experiments.tasks import Materials
 from peers import blackjax_runs, blackjax_scan
 from problems import Case, logistic_mnist
 from timing import turns

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm import threefry
+from isotherm.data import threefry
 from timing import ratio, turns
 
 DRAWS: dict[str, Callable[[Any], Any]] = {

@@ -13,8 +13,8 @@ import numpy as np
 from arviz_stats.base import array_stats
 from jax.flatten_util import ravel_pytree
 
-from isotherm.experiments.laplace import laplace
-from isotherm.experiments.tasks import Materials
+from isotherm.paper.experiments.laplace import laplace
+from isotherm.paper.experiments.tasks import Materials
 
 CHAINS = 4
 

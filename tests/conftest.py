@@ -15,8 +15,8 @@ import jaxtyping
 import pytest
 
 # Where arrays are computed with; rooms that check a user's arguments themselves are left to do so.
-DYNAMICS = ["dynamics.covariance", "dynamics.expm", "dynamics.flows", "dynamics.tridiagonal"]
-ROOMS = ["posterior", *DYNAMICS, "run.evaluation", "run.loop", "run.chains", "diagnostics"]
+DYNAMICS = ["dynamics.covariance", "dynamics.matrix_exponential", "dynamics.flows", "dynamics.tridiagonal"]
+ROOMS = ["posterior", *DYNAMICS, "targets.evaluation", "run.loop", "run.chains", "diagnostics"]
 jaxtyping.install_import_hook([f"isotherm.{room}" for room in ROOMS], "beartype.beartype")
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import typer.main
 
-from isotherm.cli import app
+from isotherm.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from isotherm.datasets import flights
+from isotherm.paper.datasets import flights
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 AIRPORTS = np.array(["ABE", "BGR", "JFK", "LAX", "SFO", "YUM"])

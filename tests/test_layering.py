@@ -1,28 +1,22 @@
-"""Data walks one way: a room imports rooms on its left, nobody imports the package root, and what passes between rooms
-has a type, so that nothing is called back through `Any`."""
+"""Data flow one way: a package imports those before it, nobody imports the package root, and what passes between
+packages has a type, so that nothing is called back through `Any`."""
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import isotherm
 
 SRC = Path(isotherm.__file__).parent
-WALK = [
-    "version", "extras", "types", "threefry", "files", "arguments", "mistakes", "bars", "columns", "processes",
-    "datasets", "models", "alias", "batches", "posterior", "shards", "anchored", "dynamics", "samplers", "diagnostics",
-    "run", "store", "anchoring", "stepping", "sampling", "checking", "predicting", "fitting", "estimators", "page",
-    "plots", "reporting", "bridges", "tables", "experiments", "cli", "__main__",
+# In the order in which data walk: a package imports those before it, never those after it.
+PACKAGES = [
+    "lib", "data", "posterior", "targets", "dynamics", "samplers", "diagnostics", "store", "run", "models", "predict",
+    "report", "estimators", "bridges", "tables", "paper", "cli",
 ]  # fmt: skip
-# Inside the two rooms that a run's data cross, the order of the files is the walk too.
-RUN = [
-    "plan", "goal", "names", "doubts", "tables", "evaluation", "checks", "problem", "blocks", "loop", "foresight",
-    "forecast", "feed", "chains", "spread", "labels", "recorder", "signals", "noise", "execute",
-]  # fmt: skip
-STORE = ["disk", "arrays", "checkpoint", "constants", "identity", "header", "folder", "recorder", "resume"]
 FILES = {path: ast.parse(path.read_text()) for path in SRC.rglob("*.py")}
 
 
-def room(path):
+def package(path):
     return path.relative_to(SRC).parts[0].removesuffix(".py")
 
 
@@ -42,39 +36,53 @@ def imported(path):
                 yield [*name.split(".")[1:], "", ""][:2]
 
 
-def test_every_room_is_on_the_walk():
-    assert {room(path) for path in FILES} - {"__init__"} == set(WALK)
-    for name, order in (("run", RUN), ("store", STORE)):
-        assert {path.stem for path in (SRC / name).glob("*.py")} - {"__init__"} == set(order)
+def test_every_package_has_its_place():
+    assert {package(path) for path in FILES} - {"__init__", "__main__"} == set(PACKAGES)
+    assert len(PACKAGES) <= 17
 
 
-def test_rooms_know_only_those_on_their_left():
+def test_packages_import_those_before_them():
     for path in FILES:
-        here = room(path)
+        here = package(path)
         for other, _ in imported(path):
             if here == "__init__":
-                assert other == "version"
+                assert other == "lib"
+            elif here == "__main__":
+                assert other in ("lib", "cli")
             else:
                 assert other, f"{path.relative_to(SRC)} imports the package root"
-                assert WALK.index(other) <= WALK.index(here), f"{path.relative_to(SRC)} imports {other}"
+                assert PACKAGES.index(other) <= PACKAGES.index(here), f"{path.relative_to(SRC)} imports {other}"
 
 
-def test_files_of_a_run_know_only_those_on_their_left():
-    for name, order in (("run", RUN), ("store", STORE)):
-        for path in (SRC / name).glob("*.py"):
-            for other, file in imported(path):
-                if other == name and path.stem != "__init__":
-                    assert order.index(file) < order.index(path.stem), f"{path.relative_to(SRC)} imports {name}.{file}"
+def test_nothing_imports_the_paper_but_the_command_line():
+    for path in FILES:
+        if package(path) not in ("paper", "cli"):
+            assert "paper" not in {other for other, _ in imported(path)}, f"{path.relative_to(SRC)} imports the paper"
+
+
+def test_files_of_a_package_import_each_other_one_way():
+    """No file imports, by way of others of its package, itself."""
+    for name in PACKAGES:
+        imports = {}
+        for path in FILES:
+            if package(path) == name:
+                module = path.relative_to(SRC).with_suffix("").parts[1:]
+                module = module[:-1] if module[-1:] == ("__init__",) else module
+                imports[module[:1]] = imports.get(module[:1], set()) | {
+                    (file,) for other, file in imported(path) if other == name and file and (file,) != module[:1]
+                }
+        list(TopologicalSorter(imports).static_order())  # CycleError names those that do not
 
 
 # Where `Any` is what is meant: trees of the user's or the sampler's own making, functions over them, and JSON.
 UNTYPED = {
     "checks.py": {"tree", "as_arrays", "leaf", "_as_array", "both", "position"},
-    "names.py": {"node", "listed"},
-    "tables.py": {"tree", "table", "column"},
-    "problem.py": {"init", "flattening", "column", "on_host"},
-    "spread.py": {"arguments", "function", "in_specs", "out_specs", "options"},
-    "foresight.py": {"jaxpr", "equation", "program", "atom", "value"},  # JAX's programs and what they compute
+    "parameter_names.py": {"node", "listed"},
+    "data_frames.py": {"tree", "table", "column"},
+    "start.py": {"init", "flattening"},
+    "assemble.py": {"column", "on_host"},
+    "on_devices.py": {"arguments", "function", "in_specs", "out_specs", "options"},
+    "row_requests.py": {"jaxpr", "equation", "program", "atom", "value"},  # JAX's programs and what they compute
     "loop.py": {"function", "over_chains", "arguments", "mapped"},
     "identity.py": {"params", "nest", "node", "built"},
     "header.py": {"value", "shape"},
@@ -82,9 +90,9 @@ UNTYPED = {
 }
 
 
-def test_what_passes_between_the_rooms_of_a_run_has_a_type():
-    """A parameter or result that is `Any` could be an object of another room, called back without an import."""
-    for path in [*(SRC / "run").glob("*.py"), *(SRC / "store").glob("*.py"), SRC / "sampling.py"]:
+def test_what_passes_between_packages_of_a_run_has_a_type():
+    """A parameter or result that is `Any` could be an object of another package, called back without an import."""
+    for path in [*(SRC / "run").glob("*.py"), *(SRC / "store").glob("*.py"), SRC / "run/sample.py"]:
         for function in ast.walk(FILES[path]):
             if not isinstance(function, ast.FunctionDef):
                 continue

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from isotherm.version import __version__ as __version__
+from isotherm.lib.version import __version__ as __version__
 
 
 def _places() -> dict[str, tuple[str, str | None]]:
@@ -32,7 +32,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _PLACES[name]
     found = import_module(module)
-    value = found if attribute is None else getattr(found, attribute)
+    if attribute is None:
+        value = found
+    else:
+        value = getattr(found, attribute, None) or import_module(f"{module}.{attribute}")
     globals()[name] = value
     return value
 

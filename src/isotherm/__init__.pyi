@@ -1,8 +1,7 @@
-from . import bridges, datasets, diagnostics, models, samplers
-from .anchoring import anchor
+from . import bridges, diagnostics, models, samplers
 from .bridges.numpyro import from_numpyro
-from .checking import Verdict, check
-from .columns import DataError
+from .data.on_disk import DataError
+from .data.processes import ProcessLost
 from .estimators import (
     BayesianLinearRegression,
     BayesianLogisticRegression,
@@ -11,17 +10,20 @@ from .estimators import (
     BayesianPoissonRegression,
     DiscriminativeRBMClassifier,
 )
-from .fitting import fit
+from .lib.version import __version__ as __version__
+from .paper import datasets
 from .posterior import Posterior
-from .predicting import predict
-from .processes import ProcessLost
-from .reporting import report
-from .run.doubts import VerdictWarning
+from .predict import predict
+from .report.report import report
+from .run.check import Verdict, check
+from .run.fit import fit
+from .run.largest_step import largest_step
+from .run.resume import resume
+from .run.sample import sample
+from .run.verdict import VerdictWarning
 from .samplers import Sampler, ccadl, eccadl, mccadl, msgld, sghmc, sgld, sgnht
-from .sampling import resume, sample
-from .stepping import largest_step
 from .store import StoreError
-from .version import __version__ as __version__
+from .targets.anchor import anchor
 
 __all__ = [
     "BayesianLinearRegression",

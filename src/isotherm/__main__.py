@@ -2,13 +2,13 @@
 
 import sys
 
-from isotherm.extras import MissingExtraError, extra
+from isotherm.lib.optional import MissingExtraError, extra
 
 
 def main() -> None:
     try:
         with extra("cli", "the command isotherm"):
-            from isotherm.cli import app
+            from isotherm.cli.app import app
     except MissingExtraError as missing:
         sys.exit(f"error: {missing}")
     app(prog_name="isotherm")

@@ -20,15 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_static
 
-from isotherm import arguments
-from isotherm.alias import AliasTable
-from isotherm.types import (
+from isotherm.data.alias_table import AliasTable
+from isotherm.data.sharded import Part
+from isotherm.lib import arguments
+from isotherm.lib.types import (
     Array,
     Batch,
     Bool,
     Example,
     Float,
-    Int,
     Matrix,
     Number,
     Params,
@@ -107,23 +107,6 @@ class Covariance:
     def _total(self, here: Array) -> Array:
         """The sum with what rows elsewhere have, if there are any."""
         return here
-
-
-@dataclass(frozen=True)
-class Part:
-    """Which rows of a batch are here, if others are on other devices along an axis of a mesh. The batch has `rows` rows
-    in all, of which these have the numbers `places`; they count where `counted` says so. `unit` is 1, or NaN where
-    there was no room for all of them."""
-
-    axis: str
-    rows: int
-    places: Int[Array, " n"]
-    counted: Bool[Array, " n"]
-    unit: Scalar
-
-    def total(self, here: Array) -> Array:
-        """The sum of what each device has."""
-        return jax.lax.psum(self.unit.astype(here.dtype) * here, self.axis)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,8 +238,8 @@ class Posterior:
         arguments.function("log_prior", self.log_prior, "(params) -> scalar")
 
     # What samplers see is a function of a flat vector, the position. Here that is the parameters themselves, the
-    # log-likelihood is estimated from batches, and the log-prior is exact; an anchored posterior (anchored.py) has
-    # other coordinates and knows more of the sum exactly.
+    # log-likelihood is estimated from batches, and the log-prior is exact; an anchored posterior
+    # (targets/anchored.py) has other coordinates and knows more of the sum exactly.
 
     @property
     def plain(self) -> "Posterior":

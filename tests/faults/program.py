@@ -12,11 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import isotherm
-from isotherm.columns import opening
-from isotherm.run import forecast
-from isotherm.store import header, recorder
+from isotherm.data.on_disk import open_data
+from isotherm.run import prefetch_programs, store_recorder
 
-recorder.CHECKPOINT_SECONDS, recorder.CHECKPOINT_SHARE, header.CHUNK_DRAWS = 0.05, 1.0, 64
+store_recorder.CHECKPOINT_SECONDS, store_recorder.CHECKPOINT_SHARE, store_recorder.CHUNK_DRAWS = 0.05, 1.0, 64
 
 RNG = np.random.default_rng(0)
 DATA = {"x": RNG.standard_normal((100, 3), np.float32), "y": RNG.standard_normal(100, np.float32)}
@@ -27,8 +26,8 @@ POSTERIOR = isotherm.Posterior(
 
 
 def on_disk(folder):
-    opening.KEPT, forecast.BLOCK_BYTES = 0, 2**16  # nothing is read into memory for being small
-    opening.available = lambda: 0
+    open_data.KEPT, prefetch_programs.BLOCK_BYTES = 0, 2**16  # nothing is read into memory for being small
+    open_data.available = lambda: 0
     for name, column in DATA.items():
         if not (Path(folder) / f"{name}.npy").exists():
             np.save(Path(folder) / f"{name}.npy", column)
@@ -54,7 +53,7 @@ def start(store, steps, data=DATA):
 
 def tell_when_running():
     """Say so after the first checkpoint."""
-    written = recorder.StoreRecorder.write_checkpoint
+    written = store_recorder.StoreRecorder.write_checkpoint
 
     def telling(self, *arguments):
         written(self, *arguments)
@@ -63,7 +62,7 @@ def tell_when_running():
             print("running", flush=True)
 
     told = []
-    recorder.StoreRecorder.write_checkpoint = telling
+    store_recorder.StoreRecorder.write_checkpoint = telling
 
 
 def main(store, steps, folder=None):

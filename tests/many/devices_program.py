@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import isotherm
-from isotherm import shards
-from isotherm.columns import opening
-from isotherm.run.problem import make_run
-from isotherm.run.spread import SpreadChains
+from isotherm.data import sharded
+from isotherm.data.on_disk import open_data
+from isotherm.run.assemble import make_run
+from isotherm.run.on_devices import SpreadChains
 
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_enable_x64", True)
@@ -93,20 +93,20 @@ def operators():
 
 def little_room():
     """Batches often have more rows on a device than there is room for: the draws are still the same."""
-    calls, usual, advanced = [], shards.OVERFLOW, SpreadChains._advanced
-    shards.OVERFLOW = 0.01
+    calls, usual, advanced = [], sharded.OVERFLOW, SpreadChains._advanced
+    sharded.OVERFLOW = 0.01
     SpreadChains._advanced = lambda *arguments: (calls.append(arguments[3:]), advanced(*arguments))[1]
     try:
         difference = differences([("plain", 2, "rows")]).popitem()[1]
     finally:
-        shards.OVERFLOW, SpreadChains._advanced = usual, advanced
+        sharded.OVERFLOW, SpreadChains._advanced = usual, advanced
     assert len(set(calls)) < len(calls), "no step was repeated"
     return difference
 
 
 def on_disk(folder):
     """The largest difference of draws from data on disk on several devices, which hold them in their memory."""
-    opening.KEPT, opening.available = 0, lambda: 0  # they are not read into memory before
+    open_data.KEPT, open_data.available = 0, lambda: 0  # they are not read into memory before
     for name, column in data.items():
         np.save(f"{folder}/{name}.npy", column)
     stored = {name: np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in data}

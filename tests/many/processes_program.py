@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import isotherm
-from isotherm.run.spread import SpreadChains
-from isotherm.store import recorder
+from isotherm.run import store_recorder
+from isotherm.run.on_devices import SpreadChains
 
 PARAMETERS, ROWS, STEPS = 4, 1003, 300
 action, folder, process, processes, port, *killed_after = sys.argv[1:]
@@ -39,8 +39,8 @@ posterior = isotherm.Posterior(
 if action == "refuse" and process == processes - 1:
     data["x"][5, 2] = np.nan
 
-recorder.CHECKPOINT_SECONDS = 0.0  # at every look, or nothing would be in the store when a process is killed
-recorder.CHECKPOINT_SHARE = 1.0
+store_recorder.CHECKPOINT_SECONDS = 0.0  # at every look, or nothing would be in the store when a process is killed
+store_recorder.CHECKPOINT_SHARE = 1.0
 if killed_after:
     advance = SpreadChains.advance
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.run.problem import make_run
+from isotherm.run.assemble import make_run
 
 RNG = np.random.default_rng(0)
 DATA = {"x": RNG.standard_normal((200, 3)).astype(np.float32), "y": RNG.standard_normal(200).astype(np.float32)}

@@ -16,7 +16,7 @@ import isotherm
 from isotherm.run import chains, execute
 from isotherm.run.goal import Goal
 from isotherm.run.plan import Plan
-from isotherm.sampling import run_to_end
+from isotherm.run.sample import run_to_end
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-3, 10.0])

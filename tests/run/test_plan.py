@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from isotherm.batches import Batches
+from isotherm.data.batches import Batches
 from isotherm.run.plan import MOST_STEPS, Plan, make_plan
 
 BATCHES = Batches(200, 20)

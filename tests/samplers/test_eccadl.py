@@ -8,8 +8,8 @@ import pytest
 import isotherm
 from isotherm.models import MLP
 from isotherm.run import loop
+from isotherm.run.assemble import make_run
 from isotherm.run.plan import Plan
-from isotherm.run.problem import make_run
 
 
 @pytest.mark.parametrize(

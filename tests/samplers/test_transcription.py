@@ -14,7 +14,7 @@ from scipy.linalg import expm
 from scipy.special import expit
 
 import isotherm
-from isotherm.dynamics.balance import balanced, kinetic_energy
+from isotherm.dynamics.noise_friction import balanced, kinetic_energy
 
 N, n, d, STEPS = 60, 12, 5, 200
 rng = np.random.default_rng(7)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.datasets import linear_regression
 from isotherm.diagnostics import gaussian_w2
 from isotherm.models import Linear
+from isotherm.paper.datasets import linear_regression
 
 d, n = 100, 500
 DATA = linear_regression.make(N=10_000, d=d, seed=0, scale=0.1).data

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.datasets import mnist
 from isotherm.diagnostics.predictive import expected_log_loss
 from isotherm.models import Logistic
+from isotherm.paper.datasets import mnist
 
 
 def loss(sampler, model, train, test, n, passes, seed=0):

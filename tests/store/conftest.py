@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.store import header, recorder
+from isotherm.run import store_recorder
 
 RNG = np.random.default_rng(0)
 DATA = {"x": RNG.standard_normal((40, 2), np.float32), "y": RNG.standard_normal(40, np.float32)}
@@ -31,9 +31,9 @@ POSTERIOR = isotherm.Posterior(log_likelihood, log_prior)
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Chunks and checkpoints come often enough to matter in a short run."""
-    monkeypatch.setattr(header, "CHUNK_DRAWS", 16)
-    monkeypatch.setattr(recorder, "CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr(recorder, "CHECKPOINT_SHARE", 1e9)
+    monkeypatch.setattr(store_recorder, "CHUNK_DRAWS", 16)
+    monkeypatch.setattr(store_recorder, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(store_recorder, "CHECKPOINT_SHARE", 1e9)
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # no power cuts here
 
 

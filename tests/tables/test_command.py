@@ -10,7 +10,7 @@ import xarray
 from pyarrow import parquet
 from typer.testing import CliRunner
 
-from isotherm import cli
+from isotherm.cli.app import app
 from isotherm.tables import recipe
 
 ROWS = 600
@@ -19,7 +19,7 @@ SHIFTS = {"a": 1.0, "b": 0.0, "=cmd()": -1.0}
 
 
 def invoke(*words):
-    return CliRunner().invoke(cli.app, [str(word) for word in words])
+    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 @pytest.fixture(scope="module")

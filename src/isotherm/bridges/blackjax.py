@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 from jax.flatten_util import ravel_pytree
 
-from isotherm import arguments
-from isotherm.extras import extra
+from isotherm.lib import arguments
+from isotherm.lib.optional import extra
+from isotherm.lib.types import Batch, Number, Params, RandomKey, Vector
 from isotherm.posterior import Noisy, Posterior, opened
 from isotherm.samplers.base import Renewing, Sampler, check_sampler
-from isotherm.types import Batch, Number, Params, RandomKey, Vector
 
 if TYPE_CHECKING:
     from blackjax.base import SamplingAlgorithm  # type: ignore[import-untyped]

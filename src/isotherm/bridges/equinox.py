@@ -5,8 +5,8 @@ from typing import Any
 
 from isotherm.bridges.network import Network
 from isotherm.bridges.network import network as make
-from isotherm.extras import extra
-from isotherm.types import Example, Scalar
+from isotherm.lib.optional import extra
+from isotherm.lib.types import Example, Scalar
 
 
 def network(

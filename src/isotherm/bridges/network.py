@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm import arguments
+from isotherm.lib import arguments
+from isotherm.lib.types import Batch, Example, Params, Results, Scalar
 from isotherm.posterior import Posterior
-from isotherm.run.names import variable_names
-from isotherm.types import Batch, Example, Params, Results, Scalar
+from isotherm.targets.parameter_names import variable_names
 
 
 @dataclass(frozen=True, eq=False, repr=False)

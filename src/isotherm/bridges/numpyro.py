@@ -16,11 +16,11 @@ import jax
 import numpy as np
 
 from isotherm.bridges.numpyro_rows import Latent, split
-from isotherm.extras import extra
+from isotherm.lib.optional import extra
+from isotherm.lib.types import Batch, Params, RandomKey, Results
 from isotherm.posterior import Posterior
-from isotherm.run.checks import as_arrays, check_data
 from isotherm.run.labels import UNCONSTRAINED, as_sampled
-from isotherm.types import Batch, Params, RandomKey, Results
+from isotherm.targets.checks import as_arrays, check_data
 
 RADIUS = 0.1  # chains start at unconstrained values between −0.1 and 0.1
 DRAWS = 256  # turned into constrained values together

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm.run.checks import reason
-from isotherm.types import Batch, Example, Params, Scalar
+from isotherm.lib.types import Batch, Example, Params, Scalar
+from isotherm.targets.checks import reason
 
 ROWS = 16  # with which the model is called to see what depends on the number of rows
 POINTS = 3  # at which log densities are compared

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from isotherm.types import Array, Float, Number, Scalar, Vector
+from isotherm.lib.types import Array, Float, Number, Scalar, Vector
 
 
 def drift(position: Vector, momentum: Vector, w: Vector | Number, t: Number) -> Vector:

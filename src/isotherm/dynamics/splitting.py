@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from isotherm.types import Number
+from isotherm.lib.types import Number
 
 S = TypeVar("S")
 Moves = tuple[tuple[str, float], ...]

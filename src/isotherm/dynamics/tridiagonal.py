@@ -11,7 +11,7 @@ continued fraction. LAPACK's eigenvectors, which would do as well, are a call ou
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm.types import Array, Complex, Float
+from isotherm.lib.types import Array, Complex, Float
 
 POLES = {32: 14, 64: 26}  # as many as the precision is worth: rounding grows by 1.2 with each
 

@@ -1,6 +1,6 @@
 """Bayesian models as scikit-learn estimators: `fit` is `isotherm.fit`, predictions are averages over the posterior."""
 
-from isotherm.extras import require
+from isotherm.lib.optional import require
 
 require("sklearn", "estimators", "an estimator")
 

@@ -13,16 +13,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from isotherm import arguments
-from isotherm.checking import Verdict, check
 from isotherm.estimators.rows import NO_UNITS, Rows, filled, make_rows
-from isotherm.fitting import fit
+from isotherm.lib import arguments
+from isotherm.lib.types import Example, Params, Results
 from isotherm.models.families import Bernoulli, Categorical
 from isotherm.models.model import Model, method
 from isotherm.models.predictors import Weighted, WithFamily
 from isotherm.posterior import Posterior
-from isotherm.predicting import predict
-from isotherm.types import Example, Params, Results
+from isotherm.predict import predict
+from isotherm.run.check import Verdict, check
+from isotherm.run.fit import fit
 
 MOST_DRAWS = 1000  # that predictions are averaged over: their Monte Carlo error is 3 % of the posterior's width
 MOST_SEED = 2**31 - 1

@@ -6,11 +6,11 @@ import numpy as np
 
 from isotherm.estimators.base import BayesianEstimator, Classifier, Regressor
 from isotherm.estimators.rows import NO_UNITS, Rows
+from isotherm.lib.types import Params, Results
 from isotherm.models.families import Gaussian, Poisson
 from isotherm.models.model import Model
 from isotherm.models.predictors import GeneralisedLinear
 from isotherm.run.labels import good_chains
-from isotherm.types import Params, Results
 
 
 class LinearModel(BayesianEstimator):

@@ -11,17 +11,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from isotherm.checking import OTHER_MODES, Verdict, diverged
 from isotherm.estimators.base import MOST_DRAWS, BayesianEstimator, Classifier, Regressor
-from isotherm.estimators.climbing import climbed
 from isotherm.estimators.rows import Rows
+from isotherm.estimators.warm_start import climbed
+from isotherm.lib.types import Example, Params, RandomKey
 from isotherm.models.drbm import DRBM
 from isotherm.models.families import Gaussian
 from isotherm.models.model import Model, method
 from isotherm.models.predictors import Network
-from isotherm.run.doubts import STRICT, Bounds, Line, converged, statistics
+from isotherm.run.check import OTHER_MODES, Verdict, diverged
 from isotherm.run.labels import good_chains
-from isotherm.types import Example, Params, RandomKey
+from isotherm.run.verdict import STRICT, Bounds, Line, converged, statistics
 
 WATCHED = 32  # rows whose predictions are looked at
 UNASKED = Bounds(1.1, 50, 0.1, 2.0)  # of the warnings that `fit` gives unasked

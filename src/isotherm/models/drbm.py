@@ -25,8 +25,8 @@ import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
+from isotherm.lib.types import Array, Example, Float, Int, Params, Scalar
 from isotherm.models.model import Categorical, like, method, softplus
-from isotherm.types import Array, Example, Float, Int, Params, Scalar
 
 
 @dataclass(frozen=True)

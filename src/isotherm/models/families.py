@@ -24,9 +24,9 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from isotherm import arguments
+from isotherm.lib import arguments
+from isotherm.lib.types import Array, Float, Scalar
 from isotherm.models.model import softplus
-from isotherm.types import Array, Float, Scalar
 
 Predictor = Float[Array, "..."]
 Own = Mapping[str, Array]  # the model's parameters, in which a family finds its own

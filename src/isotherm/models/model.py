@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from isotherm import arguments
-from isotherm.types import Array, Example, Float, Int, Params, RandomKey, Scalar
+from isotherm.lib import arguments
+from isotherm.lib.types import Array, Example, Float, Int, Params, RandomKey, Scalar
 
 LEAST = {"features": 1, "hidden": 1, "classes": 2}  # the fields that count something; all others are variances
 PREDICT_BLOCK = 256  # rows predicted at once: a DRBM of 200 hidden units and 100 classes takes 20 MB for them

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from isotherm import arguments
+from isotherm.lib import arguments
+from isotherm.lib.types import Array, Example, Float, Int, Params, Scalar
 from isotherm.models.families import Family, Predictor
 from isotherm.models.model import PREDICT_BLOCK, Model, like, log_normal, method
-from isotherm.types import Array, Example, Float, Int, Params, Scalar
 
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "silu": jax.nn.silu}
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from isotherm.lib.types import Array, Example, Float, Int, Params, Scalar, Vector
 from isotherm.models import families
 from isotherm.models.model import Categorical, Model, like, method, softplus
-from isotherm.types import Array, Example, Float, Int, Params, Scalar, Vector
 
 
 @dataclass(frozen=True)

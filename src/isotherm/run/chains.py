@@ -4,8 +4,6 @@ On a CPU each chain is a group of its own, and as many groups run at a time as t
 its core's cache. Elsewhere one group holds all chains, and one program advances them together.
 """
 
-import os
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -16,22 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.stages import Compiled, Lowered
 
-from isotherm.columns import on_disk
-from isotherm.run.feed import Feed
-from isotherm.run.forecast import Forecast
+from isotherm.data.on_disk import on_disk
+from isotherm.lib.threads import TRACING, cores
+from isotherm.lib.types import Batch, Draws
+from isotherm.run.assemble import Run
 from isotherm.run.loop import Carry, ChainIds, advance, advance_on_one_thread, observed, start
 from isotherm.run.plan import Plan
-from isotherm.run.problem import Run
-from isotherm.types import Batch, Draws
+from isotherm.run.prefetch import Feed
+from isotherm.run.prefetch_programs import Forecast
 
 RECORD_BYTES = 2**22  # what a call of the loop may record on the device
 MOST_SLOTS = 8192  # and how many draws: a quarter of a second's worth on the smallest models
 ONE_THREAD_UP_TO = 2**19  # n·d up to which a step is faster on one thread than shared among two (benchmarks/threads.py)
-
-
-# One thread at a time traces: JAX's caches compare programs by Python's own `==`, during which another thread may run
-# and change them; where a user has threads of their own, that has once ended in a segmentation fault.
-TRACING = threading.RLock()
 
 
 class Snapshot(NamedTuple):
@@ -185,8 +179,3 @@ def missing_draws(carry: Carry, chains: int, draws: int) -> Draws:
     shapes = {name: (v.shape[1:], v.dtype) for name, v in observed(carry.state).items()}
     shapes["log_prior"] = (), carry.state.position.dtype
     return {name: np.full((draws, chains, *shape), np.nan, dtype) for name, (shape, dtype) in shapes.items()}
-
-
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -11,17 +11,18 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
-from isotherm import bars, processes
-from isotherm.columns import DataError
+from isotherm.data import processes
+from isotherm.data.on_disk import DataError
 from isotherm.diagnostics.convergence import FEWEST_DRAWS, Convergence, convergence
+from isotherm.lib.progress import progress_bar
+from isotherm.lib.types import Results
 from isotherm.run.chains import Chains
-from isotherm.run.doubts import VerdictWarning, doubts
+from isotherm.run.constant_noise import Seen, noise_warning
 from isotherm.run.goal import Goal
-from isotherm.run.noise import Seen, noise_warning
 from isotherm.run.plan import Plan
 from isotherm.run.recorder import Recorder
 from isotherm.run.signals import interruptible
-from isotherm.types import Results
+from isotherm.run.verdict import VerdictWarning, doubts
 
 CHUNK_SECONDS = 0.25  # how often the host looks in
 FIRST_CHUNK = 4  # steps, from whose time the length of the next chunk is guessed
@@ -141,7 +142,7 @@ class Bar:
     def __init__(self, total: int, show: bool, done: int = 0) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-        self.progress = bars.progress(
+        self.progress = progress_bar(
             show,
             TextColumn("{task.description}"),
             BarColumn(),

@@ -5,14 +5,14 @@ from functools import cached_property
 import jax
 import numpy as np
 
+from isotherm.lib.types import Draws, Json, Results
+from isotherm.lib.version import __version__
+from isotherm.run.assemble import Run
 from isotherm.run.chains import Snapshot
 from isotherm.run.goal import watched
-from isotherm.run.names import variable_names
 from isotherm.run.plan import Plan
-from isotherm.run.problem import Run
 from isotherm.samplers.settings import attributes
-from isotherm.types import Draws, Json, Results
-from isotherm.version import __version__
+from isotherm.targets.parameter_names import variable_names
 
 UNCONSTRAINED = "unconstrained_posterior"  # ArviZ's name of the group
 LIBRARY = {"inference_library": "isotherm", "inference_library_version": __version__}

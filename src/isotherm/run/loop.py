@@ -14,12 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm import threefry
-from isotherm.run.blocks import Parts, for_renewal, for_step, source
-from isotherm.run.evaluation import Evaluation
+from isotherm.data import threefry
+from isotherm.lib.types import Array, Batch, Bool, Float, Int, Key, RandomKey, UInt32, Vector
 from isotherm.run.plan import Plan
+from isotherm.run.prefetched import Parts, for_renewal, for_step, source
 from isotherm.samplers.base import Renewing, Sampler
-from isotherm.types import Array, Batch, Bool, Float, Int, Key, RandomKey, UInt32, Vector
+from isotherm.targets.evaluation import Evaluation
 
 SamplerState = Any  # a NamedTuple of the sampler's own (samplers/base.py)
 Step = Int[Array, ""]

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from isotherm import arguments
-from isotherm.batches import Batches
+from isotherm.data.batches import Batches
+from isotherm.lib import arguments
 
 MOST_STEPS = 2**31 - 1  # steps are counted in 32-bit integers
 

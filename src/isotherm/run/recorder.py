@@ -1,11 +1,11 @@
-"""What becomes of a run's draws: kept in memory, unless a subclass (`store/recorder.py`) writes them to disk."""
+"""What becomes of a run's draws: kept in memory, unless a subclass (`run/store_recorder.py`) writes them to disk."""
 
 import numpy as np
 
+from isotherm.lib.types import Draws, Results
 from isotherm.run.chains import Snapshot
 from isotherm.run.labels import Labels
 from isotherm.run.plan import Plan
-from isotherm.types import Draws, Results
 
 
 class Recorder:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from isotherm import processes
+from isotherm.data import processes
 
 
 class Stop:

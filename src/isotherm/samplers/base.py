@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_dataclass
 
-from isotherm import arguments
 from isotherm.dynamics import flows
 from isotherm.dynamics.splitting import Moves
+from isotherm.lib import arguments
+from isotherm.lib.types import Array, Int, Number, RandomKey, Scalar, Setting, Vector
 from isotherm.posterior import Noisy
-from isotherm.types import Array, Int, Number, RandomKey, Scalar, Setting, Vector
 
 STATIC = {"static": True}  # marks a field that is part of the program rather than of its data
 

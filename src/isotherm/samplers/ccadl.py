@@ -14,12 +14,12 @@ from typing import Any
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
-from isotherm import arguments
 from isotherm.dynamics.covariance import blend, running
+from isotherm.lib import arguments
+from isotherm.lib.types import RandomKey, Vector
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat
 from isotherm.samplers.sgnht import SGNHT
-from isotherm.types import RandomKey, Vector
 
 
 @register_dataclass

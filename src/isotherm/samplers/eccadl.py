@@ -8,7 +8,7 @@ is the equation of CCAdL and mCCAdL, and so is its invariant law. Three things d
 during the same h, so they are solved together, exactly: letter E, scheme BEOEB. Ŝ is an average over a window of recent
 batches of its own, so that the friction does not follow the noise of the force it balances. And from Ŝ and the
 curvature K̂, measured on the same batches, follow the noise friction with which a step of this size keeps a Gaussian as
-it is (dynamics/balance.py) and the largest step size that is safe (docs/eccadl.md).
+it is (dynamics/noise_friction.py) and the largest step size that is safe (docs/eccadl.md).
 """
 
 from dataclasses import dataclass, field
@@ -18,15 +18,15 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
-from isotherm import arguments
-from isotherm.dynamics import balance, flows, splitting
+from isotherm.dynamics import flows, noise_friction, splitting
 from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Directions, Estimate, Local, LowRank
+from isotherm.lib import arguments
+from isotherm.lib.types import Array, Bool, Int, Number, RandomKey, Scalar, Setting, Vector
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat, normals
-from isotherm.types import Array, Bool, Int, Number, RandomKey, Scalar, Setting, Vector
 
 LETTERS = "BEO"
-EXACT = "BEOEB"  # the scheme whose variance dynamics/balance.py knows for any A; of others it knows it for A = 0
+EXACT = "BEOEB"  # the scheme whose variance dynamics/noise_friction.py knows for any A; of others it knows it for A = 0
 ESTIMATES: dict[str, type[Estimate]] = {"dense": Dense, "low_rank": LowRank, "diagonal": Diagonal}
 DENSE_UP_TO = 1024  # parameters; beyond, eigh takes longer than the steps between two renewals
 ROWS = 5  # examples for each parameter, at least, from which "dense" estimates S and K
@@ -196,13 +196,15 @@ class ECCAdL(Thermostat):
         loss = -jnp.expm1(-h * A) if self.scheme == EXACT else jnp.zeros_like(h)
 
         def friction(s: Directions) -> Array:
-            y = balance.balanced(h * h / (2 * T * distance) * s.noise, h * h * s.curvature, loss)
+            y = noise_friction.balanced(h * h / (2 * T * distance) * s.noise, h * h * s.curvature, loss)
             damping = h * jnp.sqrt(jnp.maximum(s.curvature, noisy.curvature_ratio * s.noise))
             return jnp.where(distance > 1, jnp.maximum(y, damping), y)
 
         directions = estimate.directions()
         frictions = tuple(friction(s) for s in directions)
-        energy = sum(s.total(balance.kinetic_energy(y, loss)) for s, y in zip(directions, frictions, strict=True))
+        energy = sum(
+            s.total(noise_friction.kinetic_energy(y, loss)) for s, y in zip(directions, frictions, strict=True)
+        )
         return Pace(h, A, frictions, jnp.asarray(T * energy, h.dtype))
 
     def _thermal_mass(self, position: Vector, h: Scalar) -> Setting:

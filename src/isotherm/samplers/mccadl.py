@@ -20,12 +20,12 @@ from typing import Any
 import jax
 from jax.tree_util import register_dataclass
 
-from isotherm import arguments
 from isotherm.dynamics import splitting
-from isotherm.dynamics.expm import ACTIONS
+from isotherm.dynamics.matrix_exponential import ACTIONS
+from isotherm.lib import arguments
+from isotherm.lib.types import Number, RandomKey
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat
-from isotherm.types import Number, RandomKey
 
 LETTERS = "ABCDO"
 

@@ -12,10 +12,10 @@ from typing import Any
 import jax
 from jax.tree_util import register_dataclass
 
+from isotherm.lib.types import RandomKey
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import Overdamped, OverdampedState
 from isotherm.samplers.sgld import SGLD
-from isotherm.types import RandomKey
 
 
 @register_dataclass

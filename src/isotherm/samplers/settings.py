@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm import samplers
+from isotherm.lib.types import Json
 from isotherm.samplers.base import Sampler
-from isotherm.types import Json
 
 NAMES = tuple(name for name in samplers.__all__ if name.islower())  # of the builders
 

@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
-from isotherm import arguments
+from isotherm.lib import arguments
+from isotherm.lib.types import RandomKey, Setting
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import State, Thermostat
-from isotherm.types import RandomKey, Setting
 
 
 @register_dataclass

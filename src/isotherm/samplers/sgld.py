@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
+from isotherm.lib.types import RandomKey, Vector
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import Overdamped, OverdampedState
-from isotherm.types import RandomKey, Vector
 
 
 @register_dataclass

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
 from isotherm.dynamics import splitting
+from isotherm.lib.types import RandomKey, Vector
 from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat
-from isotherm.types import RandomKey, Vector
 
 LETTERS = "ABDO"
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from isotherm.lib.types import Json, Results
 from isotherm.store import disk
-from isotherm.types import Json, Results
 
 if TYPE_CHECKING:
     import xarray

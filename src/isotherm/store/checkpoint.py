@@ -20,10 +20,10 @@ from typing import Any, BinaryIO
 import jax.numpy as jnp
 import numpy as np
 
+from isotherm.lib.types import Json
+from isotherm.lib.version import __version__
 from isotherm.store import disk
 from isotherm.store.disk import StoreError
-from isotherm.types import Json
-from isotherm.version import __version__
 
 MAGIC = "isotherm-checkpoint 2"
 OLDER = b"isotherm-checkpoint 1 "  # of isotherm 0.1.0

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from io import BufferedReader
 from pathlib import Path
 
-from isotherm import files
+from isotherm.lib import files
 
 
 class StoreError(OSError):

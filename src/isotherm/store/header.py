@@ -4,16 +4,11 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, get_origin
 
-from isotherm.batches import Batches
-from isotherm.run.goal import Goal
-from isotherm.run.plan import Plan
-from isotherm.run.problem import Run
-from isotherm.samplers import settings
-from isotherm.store import identity
-from isotherm.types import Json
+from isotherm.data.batches import Batches
+from isotherm.lib.types import Json
 
-CHUNK_BYTES = 2**22  # about the size of a chunk of positions
-CHUNK_DRAWS = 10_000  # and the most draws in one
+PLAN = {"steps": int, "burn_in": int, "thin": int}
+GOAL = {"ess", "most_steps", "seconds"}
 
 
 @dataclass(frozen=True)
@@ -22,7 +17,7 @@ class Header:
 
     sampler: Json
     batches: Batches
-    plan: Plan
+    plan: Json  # steps, burn_in and thin
     chains: int
     seed: int
     name: str | None
@@ -41,23 +36,9 @@ class Header:
     draws: int = 0
     digests: dict[str, str] = dataclasses.field(default_factory=dict)  # SHA-256 of each whole chunk, by file
 
-    @property
-    def until(self) -> Goal | None:
-        """The goal, if there is one; with as many seconds again, if its time was up."""
-        if not self.goal:
-            return None
-        goal = Goal(**self.goal)
-        if goal.seconds is None or not goal.is_over(self.seconds):
-            return goal
-        return goal._replace(seconds=self.seconds + goal.seconds)
-
-    def continued(self, more: int) -> "Header":
-        """The same run with so many more steps, by the versions that are installed now."""
-        return dataclasses.replace(self, plan=self.plan.extended(more), versions=identity.versions())
-
     def to_json(self) -> Json:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return fields | {"plan": self.plan._asdict(), "batches": dataclasses.asdict(self.batches)}
+        return fields | {"plan": dict(self.plan), "batches": dataclasses.asdict(self.batches)}
 
     @classmethod
     def from_json(cls, content: Json) -> "Header":
@@ -70,7 +51,7 @@ class Header:
         known |= {name: content.get(name, default) for name, default in OPTIONAL.items()}
         if fault := unlike(known, OPTIONAL_SHAPE, "header") or goal_fault(known["goal"]):
             raise ValueError(fault)
-        known["plan"] = Plan(*(content["plan"][name] for name in SHAPE["plan"]))
+        known["plan"] = {name: content["plan"][name] for name in PLAN}
         known["batches"] = Batches(*(content["batches"][name] for name in SHAPE["batches"]))
         return cls(**known, name=content["name"] if isinstance(content.get("name"), str) else None)
 
@@ -84,7 +65,7 @@ SHAPE: Json = {
     for field in dataclasses.fields(Header)
     if field.name not in {"name", *OPTIONAL}
 } | {
-    "plan": Plan.__annotations__,
+    "plan": PLAN,
     "batches": Batches.__annotations__,
     "sampler": {"name": str, "settings": dict},
     "layout": {"leaves": [{"name": str, "shape": [int], "dtype": str}]},
@@ -96,32 +77,11 @@ SHAPE: Json = {
 def goal_fault(goal: Json) -> str | None:
     """What is wrong with a stored goal."""
     fine = not goal or (
-        set(goal) == set(Goal._fields)
+        set(goal) == GOAL
         and all(type(goal[name]) in (int, float) for name in ("ess", "most_steps"))
         and type(goal["seconds"]) in (int, float, type(None))
     )
     return None if fine else f"header.goal is {str(goal)[:60]}"
-
-
-def new_header(run: Run, plan: Plan, goal: Goal | None = None) -> Header:
-    """The header of a run that begins."""
-    return Header(
-        sampler=settings.encode(run.sampler, plan.steps)[0],
-        batches=run.batches,
-        plan=plan,
-        chains=run.chains,
-        seed=run.seed,
-        name=run.name,
-        layout=identity.layout(run),
-        data=identity.fingerprint(run.data),
-        model=identity.probe(run),
-        numerics=identity.numerics(),
-        versions=identity.versions(),
-        chunk=int(max(1, min(CHUNK_DRAWS, CHUNK_BYTES // run.starts.nbytes))),
-        constants="",
-        notes=dict(run.notes),
-        goal={} if goal is None else goal._asdict(),
-    )
 
 
 def unlike(value: Any, shape: Any, where: str) -> str | None:

@@ -10,15 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm import processes
-from isotherm.columns import Column, streamed
-from isotherm.run.checks import named
-from isotherm.run.evaluation import Evaluation
-from isotherm.run.names import variable_names
-from isotherm.run.problem import Run
+from isotherm.data import processes
+from isotherm.data.on_disk import Column, streamed
+from isotherm.lib.types import Batch, Json, Params
+from isotherm.lib.version import __version__
 from isotherm.store.arrays import check_name
-from isotherm.types import Batch, Json, Params
-from isotherm.version import __version__
+from isotherm.targets.checks import named
+from isotherm.targets.evaluation import Evaluation
+from isotherm.targets.parameter_names import variable_names
 
 # A model is recognised by its two log densities at positions near and far from 0, on both sides, and on rows from all
 # over the data, summed in blocks. Another compiler's rounding moves a sum by about 1e-6 of its terms in float32.
@@ -110,15 +109,15 @@ def data_differences(stored: list[Json], data: Batch) -> Iterator[str]:
             yield f"{name} has other contents: {after['sha256'][:12]}, was {before['sha256'][:12]}"
 
 
-def probe(run: Run) -> Json:
+def probe(evaluation: Evaluation, starts: np.ndarray, data: Batch) -> Json:
     """The model's two log densities at positions that depend on nothing but the number of parameters: at each scale, of
     both signs, all positive, all negative."""
-    normal = np.random.default_rng(0).standard_normal((len(SCALES), run.starts.shape[1]))
+    normal = np.random.default_rng(0).standard_normal((len(SCALES), starts.shape[1]))
     scaled = [scale * np.stack([z, abs(z), -abs(z)]) for scale, z in zip(SCALES, normal, strict=True)]
-    positions = np.concatenate(scaled).astype(run.starts.dtype)
-    rows = np.linspace(0, run.batches.population - 1, PROBE_ROWS).round().astype(np.int32)
-    some = processes.rows_of(run.data, rows)
-    likelihoods, priors = (np.asarray(values, np.float64) for values in _densities(run.evaluation, positions, some))
+    positions = np.concatenate(scaled).astype(starts.dtype)
+    rows = np.linspace(0, evaluation.batches.population - 1, PROBE_ROWS).round().astype(np.int32)
+    some = processes.rows_of(data, rows)
+    likelihoods, priors = (np.asarray(values, np.float64) for values in _densities(evaluation, positions, some))
     return {
         "log_likelihood": likelihoods.reshape(len(positions), PROBE_BLOCKS, -1).sum(axis=2).tolist(),
         "log_prior": priors.tolist(),
@@ -135,9 +134,9 @@ def _densities(evaluation: Evaluation, positions: jax.Array, rows: Batch) -> tup
     return jax.lax.map(both, positions)
 
 
-def model_differences(stored: Json, run: Run) -> Iterator[str]:
-    tolerance = max(TOLERANCE, 4 * float(jnp.finfo(run.starts.dtype).eps))
-    for name, values in probe(run).items():
+def model_differences(stored: Json, evaluation: Evaluation, starts: np.ndarray, data: Batch) -> Iterator[str]:
+    tolerance = max(TOLERANCE, 4 * float(jnp.finfo(starts.dtype).eps))
+    for name, values in probe(evaluation, starts, data).items():
         now, then = np.asarray(values), np.asarray(stored[name], np.float64)
         if then.shape != now.shape:
             yield f"{name} was not compared: the stored values have another form"
@@ -150,10 +149,10 @@ def model_differences(stored: Json, run: Run) -> Iterator[str]:
             yield f"{name} is {now[first]:.7g} at a test point, was {then[first]:.7g}"
 
 
-def layout(run: Run) -> Json:
+def layout(evaluation: Evaluation, starts: np.ndarray) -> Json:
     """The structure of the parameters: dicts with string keys, lists and tuples of arrays; else its leaves alone."""
-    flat = jax.ShapeDtypeStruct(run.starts.shape[1:], run.starts.dtype)
-    params = jax.eval_shape(run.evaluation.unravel, flat)
+    flat = jax.ShapeDtypeStruct(starts.shape[1:], starts.dtype)
+    params = jax.eval_shape(evaluation.unravel, flat)
     for name in variable_names(params):
         check_name(name)
     leaves = [

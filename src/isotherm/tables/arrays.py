@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from isotherm.extras import extra
+from isotherm.lib.optional import extra
 from isotherm.tables.columns import Column, Levels, Numbers, Times, make_levels, quoted
 from isotherm.tables.delimited import MOST_COLUMNS
 

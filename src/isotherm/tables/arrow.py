@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from isotherm.extras import extra
+from isotherm.lib.optional import extra
 from isotherm.tables.columns import Column, Levels, Numbers, Times, make_levels, numbers_in_text, quoted
 
 

@@ -7,18 +7,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isotherm import extras, reporting
-from isotherm.checking import Verdict, check
-from isotherm.fitting import fit
+from isotherm.lib import optional
+from isotherm.lib.types import Batch, Params, Results
 from isotherm.posterior import Posterior
+from isotherm.report import report
+from isotherm.run.check import Verdict, check
+from isotherm.run.fit import fit
 from isotherm.store.arrays import open_results
 from isotherm.store.folder import check_new, slots
-from isotherm.tables import encoding, found, model, naming, output, predictions, preparing, recipe, section
+from isotherm.tables import column_names, encoding, model, output, predictions, preparing, recipe, results
 from isotherm.tables.columns import plain
-from isotherm.tables.found import Found
 from isotherm.tables.options import Options
 from isotherm.tables.predictions import Predicted
-from isotherm.types import Batch, Params, Results
+from isotherm.tables.results import Found
+from isotherm.tables.section import section
 
 Tell = Callable[[str], None]
 
@@ -44,7 +46,7 @@ def places(options: Options) -> Places:
 
 def fit_table(options: Options, tell: Tell) -> tuple[preparing.Prepared, Results]:
     """Sample the posterior of a table into a new folder."""
-    extras.require("matplotlib", "plots", "the report of a run")
+    optional.require("matplotlib", "plots", "the report of a run")
     run = places(options).run
     try:
         check_new(run)
@@ -74,14 +76,14 @@ def fit_table(options: Options, tell: Tell) -> tuple[preparing.Prepared, Results
 
 def report_table(what: Found, path: Path) -> Path:
     title = f"{what.recipe.model} model of {plain(what.recipe.target.name)}"
-    return reporting.write(
-        what.tree, what.verdict, path, names=what.names, found=section.html(what), title=title[0].upper() + title[1:]
+    return report.write(
+        what.tree, what.verdict, path, names=what.names, found=section(what), title=title[0].upper() + title[1:]
     )
 
 
 def found_in(run: Path, table: Path | None) -> Found:
     """All that is to be said about a run in a folder."""
-    return found.find(preparing.again(recipe.read(run), table), open_results(run))
+    return results.find(preparing.again(recipe.read(run), table), open_results(run))
 
 
 def materials(run: Path, table: Path | None) -> Materials:
@@ -95,7 +97,7 @@ def check_table(run: Path, table: Path | None) -> Verdict:
     """The verdict on a run, with the columns' names."""
     made = materials(run, table)
     verdict = check(open_results(run), made.posterior, made.data, init=made.init)
-    return naming.renamed(verdict, naming.names(recipe.read(run)))
+    return column_names.renamed(verdict, column_names.names(recipe.read(run)))
 
 
 def place_of_predictions(table: Path) -> Path:

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isotherm.lib.types import Batch
 from isotherm.tables.columns import MISSING, Column, Levels, Numbers, Table, plain, quoted
 from isotherm.tables.recipe import LevelColumn, NumberColumn, Recipe
-from isotherm.types import Batch
 
 MISSING_LEVEL = "(missing)"
 MOST_DIFFERENT = 0.5  # of the rows may have a text of their own; a column with more is a name, not a category

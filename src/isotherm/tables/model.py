@@ -17,12 +17,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from isotherm.lib.types import Array, Example, Float, Params, Scalar
 from isotherm.models import families
 from isotherm.models.families import Family
 from isotherm.models.model import method, softplus
 from isotherm.posterior import Posterior
 from isotherm.tables.recipe import Recipe
-from isotherm.types import Array, Example, Float, Params, Scalar
 
 INTERCEPT_SCALE = 2.5
 Output = Float[Array, "..."]

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from isotherm import files
+from isotherm.lib import files
+from isotherm.lib.types import Json
 from isotherm.tables import arrays, arrow, delimited, reading
 from isotherm.tables.columns import Levels, Numbers, quoted
 from isotherm.tables.predictions import Predicted
 from isotherm.tables.recipe import Recipe
-from isotherm.types import Json
 
 ROWS = 1 << 16  # that are written at a time
 DIGITS = 7  # of predictions, and of numbers that were not text before

@@ -5,12 +5,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isotherm.predicting.blocks import blocks, make_task
-from isotherm.predicting.draws import Draws
-from isotherm.predicting.prediction import predict
+from isotherm.lib.types import Batch, Params, Results
+from isotherm.predict.blocks import blocks, make_task
+from isotherm.predict.draws import Draws
+from isotherm.predict.prediction import predict
 from isotherm.tables.model import TableModel
 from isotherm.tables.recipe import Recipe
-from isotherm.types import Batch, Params, Results
 
 MOST_DRAWS = 1000  # that are looked at
 Floats = NDArray[np.float64]

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from isotherm.lib.types import Batch
 from isotherm.tables import encoding, reading, target
 from isotherm.tables.arrays import LABEL
 from isotherm.tables.columns import KINDS, Column, Levels, Numbers, Table, plain, quoted
 from isotherm.tables.options import MARKS, Options
 from isotherm.tables.recipe import Recipe, Source
-from isotherm.types import Batch
 
 FEWEST_ROWS = 10
 LISTED = 4  # columns in a sentence

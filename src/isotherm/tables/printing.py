@@ -7,8 +7,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from isotherm.tables.columns import plain
-from isotherm.tables.found import Found
 from isotherm.tables.recipe import Recipe
+from isotherm.tables.results import Found
 from isotherm.tables.section import interval_heads, meaning
 from isotherm.tables.summary import Coefficient
 

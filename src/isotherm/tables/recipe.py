@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from isotherm import files
+from isotherm.lib import files
+from isotherm.lib.types import Json
+from isotherm.lib.version import __version__
 from isotherm.store.folder import HIDDEN
-from isotherm.types import Json
-from isotherm.version import __version__
 
 FILE = "table.json"
 VERSION = 1

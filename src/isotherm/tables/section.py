@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from html import escape
 
-from isotherm import page, plots
-from isotherm.page import Entry, Table
+from isotherm.report import html, plots
+from isotherm.report.html import Entry, Table
 from isotherm.tables.columns import plain
-from isotherm.tables.found import Found
 from isotherm.tables.recipe import Recipe
+from isotherm.tables.results import Found
 from isotherm.tables.summary import Coefficient, reliability
 
 SHOWN = 30  # coefficients before one has to ask for all
@@ -17,7 +17,7 @@ CALIBRATION = (
 )
 
 
-def html(found: Found) -> str:
+def section(found: Found) -> str:
     recipe = found.recipe
     notes = "".join(f"<li>{escape(note)}</li>" for note in recipe.notes)
     words = f"<p>{escape(found.words)}</p><ul>{notes}</ul>"
@@ -38,13 +38,13 @@ def _scores(found: Found) -> str:
         ]
         for score in found.scores
     ]
-    return page.table(Table("", ["", "held-out rows", "without any column", "what it is"], rows), "numbers")
+    return html.table(Table("", ["", "held-out rows", "without any column", "what it is"], rows), "numbers")
 
 
 def _calibration(found: Found) -> str:
     if found.probabilities is None or found.y is None:
         return ""
-    picture = page.image(plots.reliability(*reliability(found.probabilities, found.y)), "calibration")
+    picture = html.image(plots.reliability(*reliability(found.probabilities, found.y)), "calibration")
     return (
         f'<h3>Calibration</h3><figure><div class="side-by-side">{picture}</div>'
         f"<figcaption>{escape(CALIBRATION)}</figcaption></figure>"
@@ -55,7 +55,7 @@ def _coefficients(recipe: Recipe, coefficients: Sequence[Coefficient]) -> str:
     if not coefficients:
         return "<h2>Coefficients</h2><p>There are none to read in a network.</p>"
     strongest = sorted(coefficients, key=lambda each: -each.strength)[:SHOWN]
-    note = page.note(meaning(recipe))
+    note = html.note(meaning(recipe))
     if len(coefficients) <= SHOWN:
         return f"<h2>Coefficients</h2>{note}{_table(recipe, coefficients)}"
     left = f" of {len(coefficients):,}; the strongest come first in the table above" if len(coefficients) > MOST else ""
@@ -79,7 +79,7 @@ def _table(recipe: Recipe, coefficients: Sequence[Coefficient]) -> str:
         ]
         for each in coefficients
     ]
-    return page.table(Table("", heads, rows), "numbers")
+    return html.table(Table("", heads, rows), "numbers")
 
 
 def interval_heads(recipe: Recipe) -> tuple[str, str]:

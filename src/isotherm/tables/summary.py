@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotherm.diagnostics.predictive import expected_calibration_error
+from isotherm.lib.types import Params
 from isotherm.tables.encoding import MISSING_LEVEL
 from isotherm.tables.predictions import Predicted
 from isotherm.tables.recipe import Recipe
-from isotherm.types import Params
 
 BINS = 15  # of the calibration error
 Floats = NDArray[np.float64]

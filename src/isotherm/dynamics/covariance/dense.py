@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from isotherm.dynamics.covariance.estimate import Condition, Coordinates, Directions, Local, blend, windowed
-from isotherm.dynamics.covariance.power import strongest_direction
-from isotherm.types import Array, Float, Matrix, Number, RandomKey, Scalar, Vector
+from isotherm.dynamics.covariance.power_method import strongest_direction
+from isotherm.lib.types import Array, Float, Matrix, Number, RandomKey, Scalar, Vector
 
 ROUNDS = 3  # of the power method, for the curvature that noise does not outweigh
 SEEN = 1e-5  # an eigenvalue over the largest, at least, that float32 knows

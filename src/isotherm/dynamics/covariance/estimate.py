@@ -4,8 +4,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 
+from isotherm.lib.types import Array, Bool, Float, Matrix, Number, RandomKey, Scalar, Vector
 from isotherm.posterior import Covariance, Curvature
-from isotherm.types import Array, Bool, Float, Matrix, Number, RandomKey, Scalar, Vector
 
 Condition = Bool[Array, ""]
 Coordinates = tuple[Float[Array, "..."], ...]  # an array for each of an estimate's Directions

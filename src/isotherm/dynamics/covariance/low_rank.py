@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from isotherm.dynamics.covariance.estimate import Condition, Coordinates, Directions, Local, blend, windowed
-from isotherm.dynamics.covariance.power import Outside
-from isotherm.types import Array, Float, Matrix, Number, RandomKey, Scalar, Vector
+from isotherm.dynamics.covariance.power_method import Outside
+from isotherm.lib.types import Array, Float, Matrix, Number, RandomKey, Scalar, Vector
 
 ALIKE = 0.5  # how much of a curvature counts where the noise friction is the same in all directions
 BLOCK = 2  # how many directions are renewed at a time

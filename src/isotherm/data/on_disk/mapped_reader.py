@@ -1,0 +1,115 @@
+"""Rows of files that the page cache can hold, copied by a separate process that maps them (reader.py).
+
+A mapped row costs a tenth of one that is read by a system call. But a mapped file that becomes shorter, or a disk that
+fails, kills the process that maps it with a signal. So another process does, and nothing depends on it: before it is
+ready, and if it has died, rows are read by system calls (raw.py), which also report what is wrong.
+"""
+
+import json
+import mmap
+import os
+import socket
+import subprocess
+import sys
+import weakref
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isotherm.data.on_disk import mapped_reader_process
+from isotherm.data.on_disk.column import Column
+from isotherm.data.on_disk.raw import RawRows
+
+
+class Shared:
+    """Memory for an array that another process may share."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.file = os.memfd_create("isotherm")
+        weakref.finalize(self, os.close, self.file)
+        size = dtype.itemsize * int(np.prod(shape))
+        os.ftruncate(self.file, size)
+        self.array = np.frombuffer(mmap.mmap(self.file, size), dtype).reshape(shape)
+
+
+class Apart:
+    """The process, which copies rows of `columns` into `rooms`: buffers, each with an array for each column."""
+
+    def __init__(self, columns: Sequence[Column], rooms: Sequence[Collection[Shared]]) -> None:
+        stored = [_raw(column) for column in columns]
+        spec = {
+            "numpy": str(Path(np.__file__).parents[1]),
+            "columns": [_described(raw.file, raw.shape, raw.dtype, raw.offset, raw.stride) for raw in stored],
+            "needed": [raw.needed for raw in stored],
+            "rooms": [[_described(each.file, each.array.shape, each.array.dtype) for each in room] for room in rooms],
+        }
+        files = [*(raw.file for raw in stored), *(each.file for room in rooms for each in room)]
+        self.line, its_end = socket.socketpair()
+        self.is_ready = False
+        with its_end:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", mapped_reader_process.__file__, str(its_end.fileno()), json.dumps(spec)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(its_end.fileno(), *files),
+                start_new_session=True,  # an interrupt at the keyboard is for the run, which then ends this
+                env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+            )
+
+    def asked(self, room: int, rows: np.ndarray, runs: np.ndarray) -> bool:
+        """Ask the process to copy rows of all columns to a room, one after the other into `runs` of places, each given
+        by its first place and its length. False if the process is not there; if True, `done` must be called next."""
+        try:
+            if not self.is_ready:
+                self.line.setblocking(False)
+                self.is_ready = self.line.recv(1) == mapped_reader_process.DONE
+                self.line.setblocking(True)
+            self.line.sendall(mapped_reader_process.REQUEST.pack(room, len(runs), len(rows)))
+            for part in (runs.astype(np.int64, copy=False), rows.astype(np.int32, copy=False)):
+                self.line.sendall(part.data)
+        except OSError:  # it is not there yet, or no more
+            return False
+        return True
+
+    def done(self) -> bool:
+        """Wait for the answer: whether the process has copied what it was asked for."""
+        try:
+            return self.line.recv(1) == mapped_reader_process.DONE
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        self.line.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def can_be_apart(columns: Sequence[Any]) -> list[int]:
+    """Which of these columns a separate process may map; none if they are more than half of memory, as the page cache
+    may not hold them."""
+    if not hasattr(os, "memfd_create") or not sys.executable or getattr(sys, "frozen", False):
+        return []
+    some = [number for number, column in enumerate(columns) if isinstance(column, Column) and _is_plain(column)]
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return some if sum(_raw(columns[number]).needed for number in some) <= memory // 2 else []
+
+
+def _is_plain(column: Column) -> bool:
+    return (
+        isinstance(column.stored, RawRows)
+        and column.size > 0
+        and {column.dtype.kind, column.stored.dtype.kind} <= {*"fiub"}
+    )
+
+
+def _raw(column: Column) -> RawRows:
+    assert isinstance(column.stored, RawRows)
+    return column.stored
+
+
+def _described(file: int, shape: tuple[int, ...], dtype: np.dtype, offset: int = 0, stride: int = 0) -> dict[str, Any]:
+    stride = stride or dtype.itemsize * int(np.prod(shape[1:]))
+    return {"file": file, "shape": shape, "dtype": dtype.str, "offset": offset, "stride": stride}

@@ -1,0 +1,74 @@
+"""From what a user has, a handle of NumPy, Zarr or h5py, to a column."""
+
+import mmap
+import sys
+from typing import Any
+
+import jax
+import numpy as np
+
+from isotherm.data.on_disk.chunked import ChunkedRows
+from isotherm.data.on_disk.column import Column, Stored
+from isotherm.data.on_disk.free_memory import available
+from isotherm.data.on_disk.raw import RawRows
+from isotherm.lib.types import Batch
+
+SHARE = 8  # columns on disk that together take at most 1/8 of the free memory are read into it
+KEPT = 2**28  # bytes: otherwise, the smallest columns are read into memory up to this total: labels, mostly
+TOGETHER = 2**20  # bytes that are read together of a dataset that says nothing of chunks
+
+
+def opened(data: Batch) -> Batch:
+    """`data` with a `Column` in place of each array on disk. Where all are small beside the memory that is free, they
+    are read into it; otherwise the smallest, up to KEPT bytes."""
+    try:
+        leaves, structure = jax.tree.flatten(data)
+    except ValueError:  # keys that cannot be sorted, which targets/checks.py reports
+        return data
+    columns = {index: Column(stored) for index, leaf in enumerate(leaves) if (stored := _stored(leaf)) is not None}
+    is_small = sum(column.nbytes for column in columns.values()) <= available() // SHARE
+    kept = 0
+    for index, column in sorted(columns.items(), key=lambda item: item[1].nbytes):
+        kept += column.nbytes
+        leaves[index] = column[:] if (is_small or kept <= KEPT) and column.ndim else column
+    return jax.tree.unflatten(structure, leaves)
+
+
+def _stored(leaf: Any) -> Stored | None:
+    if isinstance(leaf, np.memmap):
+        return _of_memmap(leaf)
+    zarr, h5py = sys.modules.get("zarr"), sys.modules.get("h5py")  # who has an array of theirs has imported them
+    if zarr is not None and isinstance(leaf, zarr.Array):
+        fill = leaf.fill_value if leaf.dtype.kind in "biuf" else None
+        return ChunkedRows(str(leaf.store_path), leaf, leaf.chunks or (1,), fill)
+    if h5py is not None and isinstance(leaf, h5py.Dataset):
+        return _of_hdf5(leaf)
+    return None
+
+
+def _of_memmap(array: np.memmap) -> Stored | None:
+    """None for a memmap without a file name, or one that is copy-on-write: these are arrays in memory as any other."""
+    mapped = getattr(array, "_mmap", None)
+    if not isinstance(mapped, mmap.mmap) or array.filename is None or array.mode == "c" or not array.ndim:
+        return None
+    row = array[:1]
+    if array.size and not (row.flags.c_contiguous and array.strides[0] >= row.nbytes):
+        raise ValueError(
+            f"{array.filename} is laid out by columns, or only a part of each row is wanted, so a row is not in one "
+            "piece; write it by rows once (np.lib.format.open_memmap), and take columns in log_likelihood"
+        )
+    # A slice of a memmap has the offset of the whole, so where it begins is known from its address.
+    start = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
+    offset = start + array.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
+    return RawRows(str(array.filename), array.shape, array.dtype, offset, array.strides[0])
+
+
+def _of_hdf5(dataset: Any) -> Stored:
+    file, name = dataset.file, f"{dataset.file.filename}{dataset.name}"
+    plain = file.mode == "r" and file.driver in {"sec2", "stdio"} and not file.userblock_size
+    offset = dataset.id.get_offset() if plain else None  # None, too, unless the dataset is in one piece
+    row_bytes = dataset.dtype.itemsize * int(np.prod(dataset.shape[1:], dtype=np.int64))
+    if offset is not None and dataset.dtype.kind in "iuf":
+        return RawRows(file.filename, dataset.shape, dataset.dtype, offset, row_bytes)
+    chunk = dataset.chunks[0] if dataset.chunks else TOGETHER // max(1, row_bytes)
+    return ChunkedRows(name, dataset, (chunk,))

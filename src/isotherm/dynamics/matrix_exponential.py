@@ -1,0 +1,273 @@
+"""exp(−tS)v without forming exp(−tS), three ways behind one signature.
+
+    lanczos   a Krylov space of few dimensions; a contraction at any number of them, so too few cost accuracy, never
+              stability; comes with an a-posteriori error estimate
+    taylor    Al-Mohy & Higham (2011): shift by the trace, scale, truncate the Taylor series (the paper's choice)
+    dense     S formed and diagonalised; for small d and for tests
+
+Each takes (covariance, t, v, rank) and returns exp(−tS)v and the estimated error relative to ‖v‖.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from isotherm.dynamics.tridiagonal import decay
+from isotherm.lib.types import Array, Float, Int, Number, Scalar, Vector
+from isotherm.posterior import Covariance
+
+Matvec = Callable[[Vector], Vector]
+Rows = Float[Array, "k d"] | tuple[Vector, ...]
+Values = Float[Array, " k"] | tuple[Scalar, ...]
+Bound = tuple[Scalar, Scalar, Scalar]  # Π tβ_j/k!, det(I + tT/m) and the determinant before it
+
+# For a space whose size is chosen by tolerance: the error allowed, as a fraction of the effect of S's own sampling
+# error, and the largest size.
+FRACTION, MOST = 0.1, 8
+
+# The largest number of scaled Taylor stages; beyond it (‖tS‖ of about 1e4) the answer is NaN rather than a hang.
+STAGES = 1000
+
+# Products with S for the Ritz values that bound ‖S‖, by which Taylor's stages are chosen. Fewer are cheaper, but their
+# larger residual loosens the bound: there are then more stages than needed.
+RITZ = 16
+
+
+class Krylov(NamedTuple):
+    """An orthonormal basis of span(v, Sv, S²v, …) and the tridiagonal T that S is on it, while it grows.
+
+    `size` is the number of products so far. The vector for the next product is already in the basis, where there is
+    room, and `residual` is the β before it. Where the space has fewer dimensions than room, the rest is zero.
+
+    A space that grows in a compiled loop is made of arrays with room for all of it. One that grows in unrolled code is
+    made of tuples, and needs about half as many operations.
+    """
+
+    basis: Rows
+    alphas: Values
+    betas: Values
+    residual: Scalar
+    scale: Scalar
+    size: Int[Array, ""] | int
+
+    @staticmethod
+    def seed(v: Vector, room: int = 0) -> tuple[Scalar, "Krylov"]:
+        """‖v‖ and the empty space whose first vector is v/‖v‖; made of tuples unless there is to be room."""
+        norm = jnp.sqrt(v @ v)
+        first, zero = v / jnp.where(norm > 0, norm, 1), jnp.zeros((), v.dtype)
+        written_out = Krylov((first,), (), (), zero, zero, 0)
+        return norm, written_out.in_arrays(min(room, v.size))._replace(size=0) if room else written_out
+
+    def in_arrays(self, room: int) -> "Krylov":
+        """A space of tuples as one of arrays, with a size that a loop can count."""
+        basis = jnp.stack(self.basis)
+        values = jnp.zeros((room,), basis.dtype)
+        return self._replace(
+            basis=jnp.pad(basis, ((0, room - len(basis)), (0, 0))),
+            alphas=values.at[: len(self.alphas)].set(jnp.stack(self.alphas)) if self.size else values,
+            betas=values.at[: len(self.betas)].set(jnp.stack(self.betas)) if self.size else values,
+            size=jnp.asarray(self.size, jnp.int32),
+        )
+
+    def grown(self, matvec: Matvec) -> "Krylov":
+        """One step of Lanczos, one product with S.
+
+        After the three-term recurrence the new vector is orthogonal to all earlier ones, but for rounding; one pass of
+        Gram–Schmidt removes that too, however short the new vector is.
+        """
+        j, basis = self.size, self.basis
+        q, w = row(basis, j), matvec(row(basis, j))
+        if not isinstance(j, int) or j > 0:
+            w = w - self.residual * row(basis, j - 1 if isinstance(j, int) else jnp.maximum(j - 1, 0))
+        alpha = q @ w
+        w = w - alpha * q
+        w = w - combined([u @ w for u in basis] if isinstance(basis, tuple) else basis @ w, basis)
+        square = w @ w
+        scale = jnp.maximum(self.scale, self.residual**2 + alpha**2 + square)  # ‖Sq‖², the largest so far
+        alive = square > (10 * jnp.finfo(w.dtype).eps) ** 2 * scale
+        beta = jnp.where(alive, jnp.sqrt(square), 0)
+        following = jnp.where(alive, w / jnp.where(alive, beta, 1), 0)
+        full = isinstance(j, int) and not isinstance(basis, tuple) and j + 1 == basis.shape[0]
+        basis = basis if full else put(basis, j + 1, following)
+        return Krylov(basis, put(self.alphas, j, alpha), put(self.betas, j, self.residual), beta, scale, j + 1)
+
+    def closed(self) -> "Krylov":
+        """The space with its last vector, without the product that would give the α of this vector and the β after it.
+
+        They are guessed, α as 2β and the β after it as β: the coefficients of a spectrum that fills an interval from 0
+        tend to one β and α = 2β. A wrong guess costs as much as the β after it would, so the space is nearly as good as
+        one with a further product (Saad 1992 has 0 for both).
+        """
+        j, beta = self.size, self.residual
+        return self._replace(alphas=put(self.alphas, j, 2 * beta), betas=put(self.betas, j, beta), size=j + 1)
+
+    def decayed(self, t: Number) -> tuple[Vector, Scalar]:
+        """exp(−tS) of the first vector, and Saad's estimate of the error, its first term: β_k t |e_kᵀ φ(tT) e_1|."""
+        end, average = decay(t * stacked(self.alphas), t * stacked(self.betas))
+        return combined(end, self.basis), self.residual * t * jnp.abs(average[self.size - 1])
+
+
+def stacked(values: Values) -> Float[Array, " k"]:
+    return jnp.stack(values) if isinstance(values, tuple) else values
+
+
+def combined(coefficients: Any, rows: Rows) -> Vector:
+    """The sum of rows times coefficients."""
+    if not isinstance(rows, tuple):
+        return coefficients @ rows
+    total = coefficients[0] * rows[0]
+    for i in range(1, len(rows)):
+        total = total + coefficients[i] * rows[i]
+    return total
+
+
+def row(rows: Rows, index: Any) -> Vector:
+    return rows[index] if isinstance(rows, tuple) else jax.lax.dynamic_index_in_dim(rows, index, 0, keepdims=False)
+
+
+def put(array: Any, index: Any, value: Array) -> Any:
+    """The array with `value` at `index`; to a tuple it is appended."""
+    return (*array, value) if isinstance(array, tuple) else jax.lax.dynamic_update_index_in_dim(array, value, index, 0)
+
+
+def krylov(matvec: Matvec, v: Vector, rank: int) -> tuple[Scalar, Krylov]:
+    """‖v‖ and the space of `rank` dimensions, by Lanczos with full re-orthogonalisation."""
+    norm, space = Krylov.seed(v, rank)
+    last = len(space.alphas) - 1
+    space = space._replace(size=jnp.zeros((), jnp.int32))
+    space = jax.lax.fori_loop(0, last, lambda _, space: space.grown(matvec), space)
+    return norm, space._replace(size=last).grown(matvec)
+
+
+class Growing(NamedTuple):
+    """A space that grows until exp(−tS)v is right in it, and what bounds the error so far.
+
+    It is finished when it is the smallest closed space of at most `most` < d dimensions in which exp(−tS)v is right to
+    `tolerance` of its change, as far as can be told with a guessed β. The guess is trusted from two products on: one
+    alone has hardly met the largest eigenvalues. The change is taken as min(1, t‖Sv‖/‖v‖) ‖v‖.
+
+    What exp(−tS)v lacks in a space of k dimensions is at most Π tβ_j / (k! det(I + tT/m)) of ‖v‖, for any m > k: the
+    error is at most β_k t |e_kᵀ φ(tT) e_1| (Saad's estimate, a bound where S ≥ 0). That entry is Π tβ_j times the
+    divided difference of φ at T's eigenvalues x_i, which is the mean of e^(−Σλx) over a simplex, over k!; the λ are
+    exponential variables divided by their sum, and Jensen's inequality gives at most Π 1/(1 + x_i/m).
+    """
+
+    space: Krylov
+    bound: Bound
+
+    @staticmethod
+    def begun(matvec: Matvec, t: Number, v: Vector, most: int) -> tuple[Scalar, "Growing"]:
+        """‖v‖ and the space of two products, which every tolerance needs."""
+        norm, space = Krylov.seed(v)
+        growing = Growing(space, (jnp.ones((), v.dtype), jnp.ones((), v.dtype), jnp.zeros((), v.dtype)))
+        for _ in range(2):
+            growing = growing.grown(matvec, t, most)
+        return norm, growing
+
+    def grown(self, matvec: Matvec, t: Number, most: int) -> "Growing":
+        space = self.space.grown(matvec)
+        return Growing(space, self._tightened(space, t, most))
+
+    def _tightened(self, space: Krylov, t: Number, most: int) -> Bound:
+        """The bound once the space has grown; its determinant by the three-term recurrence."""
+        (product, determinant, before), last, m = self.bound, space.size - 1, most + 1
+        alpha, beta = space.alphas[last], space.betas[last]
+        following = (1 + t * alpha / m) * determinant - (t * beta / m) ** 2 * before
+        return product * t * space.residual / jnp.asarray(space.size, product.dtype), following, determinant
+
+    def is_short(self, t: Number, tolerance: float, most: int) -> Any:
+        space = self.space
+        change = t * jnp.sqrt(space.alphas[0] ** 2 + space.betas[1] ** 2)
+        product, determinant, _ = self._tightened(space.closed(), t, most)
+        return (space.size < most - 1) & (product > tolerance * jnp.minimum(1, change) * determinant)
+
+    def finished(self, matvec: Matvec, t: Number, tolerance: float, most: int) -> Krylov:
+        """The space grown until it is enough, and closed."""
+        begin = self._replace(space=self.space.in_arrays(most))
+        return jax.lax.while_loop(
+            lambda growing: growing.is_short(t, tolerance, most), lambda growing: growing.grown(matvec, t, most), begin
+        ).space.closed()
+
+
+def lanczos(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
+    """Our own rather than matfree's, because matfree 0.6.3 returns NaN in float32 where v = 0, where S = 0 and where S
+    has rank 1 and ‖tS‖ = 1e8, and takes 1.14 times as long at rank 6, 1.12 times at rank 8 (benchmarks/lanczos.py)."""
+    matvec = covariance.matvec
+    if rank is not None or v.size <= MOST:
+        norm, space = krylov(matvec, v, MOST if rank is None else rank)
+        u, error = space.decayed(t)
+        return norm * u, error
+    tolerance = FRACTION * covariance.sampling_error
+    norm, growing = Growing.begun(matvec, t, v, MOST)
+    # At small step sizes two products are enough, and then nothing of a larger space is computed.
+    u, error = jax.lax.cond(
+        growing.is_short(t, tolerance, MOST),
+        lambda: growing.finished(matvec, t, tolerance, MOST).decayed(t),
+        lambda: growing.space.closed().decayed(t),
+    )
+    return norm * u, error
+
+
+def _check_bits(expm: str, v: Vector) -> None:
+    """Refuse 16 bits, for which LAPACK finds no eigenvalues."""
+    if jnp.finfo(v.dtype).bits < 32:
+        raise TypeError(
+            f"expm must be 'lanczos' where init has 16 bits, got {expm!r} and dtype {v.dtype}; or make it float32"
+        )
+
+
+def dense(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
+    _check_bits("dense", v)
+    values, vectors = jnp.linalg.eigh(covariance.dense())
+    decay = jnp.exp(-t * jnp.maximum(values, 0))
+    return vectors @ (decay * (vectors.T @ v)), jnp.zeros((), v.dtype)
+
+
+def taylor(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
+    _check_bits("taylor", v)
+    shift = covariance.trace() / v.size
+    # For symmetric matrices every α_p of Al-Mohy & Higham is the 2-norm. In practice the extreme Ritz values, moved
+    # out by the residual, bound the spectrum (Zhou & Li 2011).
+    space = krylov(covariance.matvec, v, RITZ)[1]
+    beside = stacked(space.betas)[1:]
+    ritz = jnp.linalg.eigvalsh(jnp.diag(stacked(space.alphas)) + jnp.diag(beside, 1) + jnp.diag(beside, -1))
+    top, bottom = ritz[-1] + space.residual, jnp.maximum(ritz[0] - space.residual, 0)
+    norm = jnp.abs(t) * jnp.maximum(top - shift, shift - bottom)
+    degrees, thetas = (jnp.asarray(column, v.dtype) for column in THETA[jnp.finfo(v.dtype).bits])
+    stages = jnp.maximum(jnp.ceil(norm / thetas), 1)
+    best = jnp.argmin(degrees * stages)
+    m, s = degrees[best].astype(int), stages[best]
+    fits = s <= STAGES
+    s = jnp.where(fits, s, 0)
+    eps = jnp.finfo(v.dtype).eps / 2
+
+    def size(x: Vector) -> Scalar:
+        return jnp.max(jnp.abs(x))
+
+    def term(carry: tuple) -> tuple:
+        j, b, total, last, _ = carry
+        b = -(t / (s * (j + 1).astype(v.dtype))) * (covariance.matvec(b) - shift * b)
+        total = total + b
+        return j + 1, b, total, size(b), last + size(b) <= eps * size(total)
+
+    def stage(_: Array, x: Vector) -> Vector:
+        start = (jnp.zeros((), int), x, x, size(x), jnp.zeros((), bool))
+        done = jax.lax.while_loop(lambda carry: (carry[0] < m) & ~carry[-1], term, start)
+        return jnp.exp(-t * shift / s) * done[2]
+
+    result = jax.lax.fori_loop(0, s.astype(int), stage, v)
+    return jnp.where(fits, result, jnp.nan), jnp.where(fits, norm * eps, jnp.nan).astype(v.dtype)
+
+
+# θ_m: the largest ‖A‖ for which a Taylor polynomial of degree m has backward error below the unit roundoff
+# (Al-Mohy & Higham 2011, Table 3.1; the tests recompute it from its definition). Rows: degree m, θ_m.
+_DEGREES = (5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55)
+THETA = {
+    32: (_DEGREES, (0.1308, 0.9951, 2.217, 3.550, 4.926, 6.321, 7.723, 9.130, 10.53, 11.94, 13.35)),
+    64: (_DEGREES, (0.002400, 0.1441, 0.6410, 1.438, 2.428, 3.539, 4.728, 5.968, 7.245, 8.546, 9.867)),
+}
+
+Action = Callable[[Covariance, Number, Vector, int | None], tuple[Vector, Scalar]]
+ACTIONS: dict[str, Action] = {"lanczos": lanczos, "taylor": taylor, "dense": dense}

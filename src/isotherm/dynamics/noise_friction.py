@@ -1,0 +1,60 @@
+"""How much noise friction a step needs, so that a Gaussian posterior keeps its variance whatever the step size.
+
+In one direction, let the curvature of −log π be k, the variance of the force's noise σ², the friction A and the
+temperature 1/β. One step of BEOEB (kick, half of E, Ornstein–Uhlenbeck, half of E) with the noise friction Γ is linear,
+so its stationary variance is known in closed form. It depends on four numbers:
+
+    x = h²βσ²/2    the noise of the force
+    κ = h²k        the curvature
+    ζ = 1 − e^(−hA)    what Ornstein–Uhlenbeck takes of the momentum
+    y = hΓ         the noise friction
+
+and is 1/(βk), as it should be, when
+
+    x = y + ζ[y(a + a²/(1 − a))/b − (1 + a)²(2 − ζ)/(2b²)] + (κ/2)r,    a = e^(−y/2),  b = 1 + (1 − ζ)a,
+
+with r as in `noise_balanced_by`. For ζ = 0 that is x = y − (κ/2)tanh(y/2). For small steps y = x, the friction of
+CCAdL; for h → ∞ the step becomes θ ← θ + 2(βσ² + k)⁻¹F̃, which is stable and exact for every k.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from isotherm.dynamics.flows import decay_average
+from isotherm.lib.types import Array, Float, Number
+
+Values = Float[Array, "..."]
+
+NEWTON = 4  # steps from an upper bound: within 1e-4 of the root where κ < 1 (tests/dynamics/test_balance.py)
+LEAST = 1e-12  # stands for no friction; one can still divide by its square in float32
+STEEP = 0.1  # the least dx/dy that Newton's method divides by, so that its steps stay bounded
+
+
+def noise_balanced_by(y: Values, curvature: Values, loss: Number) -> Values:
+    """x for a given y. All differences that vanish with y are written so that float32 keeps their digits."""
+    half_loss, a = -jnp.expm1(-y / 2), jnp.exp(-y / 2)
+    keep = 1 - loss
+    b, both = 1 + keep * a, 1 + keep * a * a
+    without = y + loss * (y * (a + a * a / half_loss) / b - (1 + a) ** 2 * (2 - loss) / (2 * b * b))
+    inner = (2 * a + (1 - keep * a * a) / b) / both - 1 / b
+    r = jnp.expm1(-y) / both + loss * ((2 - loss) * half_loss / y * inner - a * a / both)
+    return without + curvature / 2 * r
+
+
+def balanced(x: Values, curvature: Values, loss: Number) -> Values:
+    """y for a given x, by Newton's method from above: x(y) is convex there, so every step stays above the root."""
+    begin = x + curvature / 2 + loss * (2 - loss) / 2 + LEAST
+
+    def closer(_: Array, y: Values) -> Values:
+        value, slope = jax.jvp(lambda y: noise_balanced_by(y, curvature, loss), (y,), (jnp.ones_like(y),))
+        return jnp.maximum(y - (value - x) / jnp.maximum(slope, STEEP), LEAST)
+
+    return jax.lax.fori_loop(0, NEWTON, closer, begin)
+
+
+def kinetic_energy(y: Values, loss: Number) -> Values:
+    """The mean of βp² over the two halves of E in equilibrium: 1 up to a term of order yζ, whatever κ."""
+    a, keep = jnp.exp(-y / 2), 1 - loss
+    g, b, both = decay_average(y / 2) / 2, 1 + keep * a, 1 + keep * a * a
+    kicked = 2 * (1 - g * loss * (2 - loss) * (a + (1 - keep * a * a) / (2 * b))) / (g * b * both)
+    return decay_average(y) * (kicked * (1 + keep * keep * a * a) + loss * (2 - loss)) / 2

@@ -1,0 +1,1 @@
+"""What every package uses: arguments, optional imports, files, progress, threads, types, the version."""

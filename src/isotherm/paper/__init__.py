@@ -1,0 +1,1 @@
+"""The paper: its data sets and experiments, `isotherm demo` and `isotherm reproduce`."""

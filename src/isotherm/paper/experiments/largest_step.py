@@ -1,0 +1,93 @@
+"""The largest usable step size of a method, and the one place that says what usable means.
+
+A step size h is usable if every draw is finite and the test loss of the posterior mean is at most 5 % above its value
+at a small step.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from isotherm.lib import arguments
+from isotherm.paper.experiments import cell, metrics
+from isotherm.paper.experiments.tasks import Materials, Task
+
+TOLERANCE = 0.05  # how far above its value at the small step the loss may be
+PRECISION = 1.1  # bisection ends when an unusable step is at most this many times the largest usable one
+LIMIT = 0.1  # the largest step that is tried: more than 60 times the paper's largest on MNIST and CIFAR-10
+FRICTION = 10.0  # the larger one of the paper's tables
+
+
+class Trial(NamedTuple):
+    """One step size that was tried; `loss` is NaN when a draw was not finite."""
+
+    step_size: float
+    loss: float
+    usable: bool
+
+
+class Largest(NamedTuple):
+    """The largest usable step (None if not even the small one is), whether it is the limit that was set, all trials."""
+
+    step_size: float | None
+    at_limit: bool
+    trials: list[Trial]
+
+
+def measure(task: Task, materials: Materials, method: str, passes: float) -> dict[str, Any]:
+    """The largest usable step of one method on a task, with every step that was tried."""
+    assert task.small_step is not None
+    seconds = 0.0
+
+    def loss(step_size: float) -> float:
+        nonlocal seconds
+        tree = cell.draw(task, materials, cell.Cell(method, step_size, FRICTION, seed=0), passes)
+        seconds += tree.attrs["sampling_time"]
+        if cell.first_bad_step(tree) is not None:
+            return math.nan
+        burnt = int(task.burn_in * tree["posterior"].sizes["draw"])
+        return metrics.of_mean(cell.parameters(tree), materials, burnt)[0]
+
+    largest = search(loss, task.small_step, LIMIT)
+    return {
+        "metrics": {"largest_usable_step": largest.step_size},
+        "at_limit": largest.at_limit,
+        "trials": [{"step_size": h, "loss": cell.finite(value), "usable": good} for h, value, good in largest.trials],
+        "first_bad_step": None,
+        "seconds": seconds,
+    }
+
+
+def usable(loss: float, loss_at_small: float) -> bool:
+    """Finite, and at most TOLERANCE above the loss at a small step (for losses, which are positive)."""
+    return math.isfinite(loss) and loss <= (1 + TOLERANCE) * loss_at_small
+
+
+def search(loss: Callable[[float], float], small: float, limit: float, precision: float = PRECISION) -> Largest:
+    """Double from `small` until a step is unusable or `limit` is reached, then bisect on a logarithmic scale.
+
+    `loss` gives the test loss of the posterior mean of a run at a step size, NaN if any of its draws was not finite.
+    """
+    small, limit = arguments.positive("small", small), arguments.positive("limit", limit)
+    if limit < small:
+        raise ValueError(f"limit must be at least small={small:g}, got {limit:g}")
+    if arguments.number("precision", precision) <= 1:
+        raise ValueError(f"precision must be greater than 1, a ratio of step sizes, got {precision!r}")
+    trials: list[Trial] = []
+
+    def works(step_size: float) -> bool:
+        value = loss(step_size)
+        trials.append(Trial(step_size, value, usable(value, trials[0].loss if trials else value)))
+        return trials[-1].usable
+
+    if not works(small):
+        return Largest(None, False, trials)
+    low, high = small, min(2 * small, limit)
+    while works(high):
+        if high == limit:
+            return Largest(limit, True, trials)
+        low, high = high, min(2 * high, limit)
+    while high > precision * low:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if works(middle) else (low, middle)
+    return Largest(low, False, trials)

@@ -1,0 +1,73 @@
+"""`isotherm reproduce`: run the jobs of the experiments asked for, then write results, figures and the report."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from isotherm.lib.optional import require, sentence
+from isotherm.paper.datasets import DatasetError
+from isotherm.paper.experiments import NAMES, catalogue, jobs, nuts, provenance, report, weak_order
+from isotherm.paper.experiments.experiment import Experiment, Options
+
+TITLE = "mCCAdL and eCCAdL: the paper's experiments, reproduced"
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """The experiments asked for, in the paper's order; "all" is all of them."""
+    for name in names:
+        if name not in (*NAMES, "all"):
+            raise ValueError(f"NAME must be one of {', '.join(NAMES)} or all, got {name!r}")
+    return [name for name in NAMES if name in names or "all" in names]
+
+
+def experiment(name: str) -> Experiment | weak_order.WeakOrder:
+    """The experiment of this name; both kinds have the same methods."""
+    return weak_order.EXPERIMENT if name == "weak-order" else catalogue.EXPERIMENTS[name]
+
+
+def reproduce(
+    names: Sequence[str], options: Options, out: Path, tick: Callable[[int, int, str], Any], tell: Callable[[str], Any]
+) -> list[Path]:
+    """Run what is not on file yet; `tick(done, total, name)` after each job, `tell` in words what is left out.
+
+    With several experiments, one whose data cannot be had is left out; alone, it is an error.
+    """
+    experiments = {name: experiment(name) for name in chosen(names)}
+    require("matplotlib", "plots", "a figure")
+    planned: dict[str, list[jobs.Job]] = {name: one.jobs(options) for name, one in experiments.items()}
+    if not nuts.available():
+        tell(f"{sentence('blackjax', 'paper', nuts.PURPOSE)}; continuing without it")
+    total, done, reused = sum(map(len, planned.values())), 0, 0
+    entries, sections = [], []
+    quick_lengths: list[str] = []
+    for name, its_jobs in planned.items():
+        results: dict[str, jobs.JobResult] = {}
+        try:
+            tick(done, total, name)
+            with jobs.no_run_warnings():
+                for one in jobs.run(its_jobs, out / "cells", experiments[name].workers):
+                    results[one.job.name] = one
+                    tick(done + len(results), total, one.job.name)
+        except DatasetError as missing:
+            if len(planned) == 1:
+                raise
+            tell(f"{name} left out: {missing}")
+            sections.append(report.Section(name, f"Left out: {missing}"))
+            total -= len(its_jobs)
+            continue
+        done += len(its_jobs)
+        reused += sum(one.reused for one in results.values())
+        its_entries, section = experiments[name].summarise([results[job.name] for job in its_jobs], out / "figures")
+        entries += its_entries
+        sections.append(section)
+        quick_lengths += experiments[name].quick_lengths
+    origin = provenance.describe()
+    if reused:
+        origin.append(
+            f"{reused} of {total} runs were there from earlier commands, perhaps of another version or machine"
+        )
+    return [
+        report.write_json(entries, out / "results.json"),
+        report.write_csv(entries, out / "results.csv"),
+        report.write_html(TITLE, sections, out / "report.html", origin, quick_lengths if options.quick else ()),
+    ]

@@ -1,5 +1,0 @@
-"""Predictions from draws: `predict`."""
-
-from isotherm.predicting.prediction import predict
-
-__all__ = ["predict"]

@@ -1,0 +1,1 @@
+"""A page about a run: HTML, plots, and what goes into them."""

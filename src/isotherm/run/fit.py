@@ -1,0 +1,207 @@
+"""`isotherm.fit`, the front door: no step size, no batch size, no number of steps."""
+
+import os
+import warnings
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from isotherm.data import processes
+from isotherm.data.batches import placed
+from isotherm.lib import arguments
+from isotherm.lib.types import Batch, Json, Params, Results
+from isotherm.posterior import Posterior, opened
+from isotherm.run.assemble import Run, make_run, mesh_for
+from isotherm.run.goal import BURN_IN_SHARE, FEWEST, Goal
+from isotherm.run.labels import good_chains
+from isotherm.run.plan import Plan
+from isotherm.run.sample import check_place, run_to_end
+from isotherm.samplers import eccadl
+from isotherm.targets import checks
+from isotherm.targets.anchor import LARGE_SHARE, CannotAnchor, anchor
+from isotherm.targets.anchored import Anchored
+from isotherm.targets.start import is_function
+
+BURN_IN = 100  # steps on an anchored posterior: chains start at typical draws, and forget their starts soon
+FIRST_DRAWS = 400  # of each chain, at least, before the first look at convergence
+STEPS_A_DRAW = 2.5  # that an effective draw takes on an anchored posterior, about
+MOST_ANCHORED = 200_000  # steps
+PILOT = 300  # steps that show whether the noise is what it was measured to be
+MOST_BENT = 0.6  # the relative difference of the force from a Gaussian's, at typical draws
+TOO_HOT = 2.0  # by how much ξ may be above A, beside 5 of its standard deviations
+SMALL = 5_000  # rows, of which all can be used at every step
+PLAIN_BATCH = (32, 1000)  # rows: a batch is a sixteenth of the data, within these bounds
+PLAIN_PASSES = (20, 50, 300)  # burn-in, the first look at convergence, and the end
+EXACT_STEPS = (1_000, 4_000, 100_000)  # the same in steps, with all rows at every step
+
+
+def fit(
+    posterior: Posterior,
+    data: Batch | None = None,
+    init: Params | None = None,
+    *,
+    ess: int = 400,
+    seconds: float | None = None,
+    steps: int | None = None,
+    anchored: bool = True,
+    chains: int = 4,
+    seed: int = 0,
+    store: str | os.PathLike[str] | None = None,
+    devices: int | Sequence[jax.Device] | None = None,
+    spread: str = "chains",
+    progress: bool = True,
+) -> Results:
+    """Draw from `posterior` given `data` until there are enough draws.
+
+    It anchors the posterior (`isotherm.anchor`), looks whether that pays, and samples with `isotherm.eccadl`, anchored
+    or plain, until every parameter has `ess` effective draws and R-hat is at most 1.01.
+
+    Args:
+        posterior: the model, or what `isotherm.from_numpyro` made of it, which has data and a start of its own.
+        data: a pytree of arrays with one leading length N, or a table of pandas, polars or Arrow.
+        init: the parameters to start from, such as zeros of their shapes. An anchored posterior needs none.
+        ess: how many effective draws every parameter must have, in the bulk and in the tails.
+        seconds: when to stop sampling at the latest, counted from when anchoring and compiling are over; without it,
+            after 200,000 steps, or, where anchoring does not pay, 300 passes over the data, or 100,000 steps that take
+            all rows each.
+        steps: after how many steps to stop at the latest; unlike `seconds`, it gives the same draws everywhere.
+        anchored: whether to try anchoring. False saves the attempt for a model that is known to have many modes, such
+            as a network, and gives no warning.
+        chains: how many independent chains.
+        seed: same seed, same draws.
+        store: a folder to be made, such as "run.zarr", with which `isotherm.resume` goes on however the run ends.
+        devices, spread: as in `isotherm.sample`.
+        progress: whether to show a bar (on a terminal only).
+
+    Returns:
+        What `isotherm.sample` returns. Its attributes `fit_method`, `fit_reason` and, where it is anchored,
+        `anchor_order`, `anchor_noise` and so on say what was chosen, and why.
+    """
+    bound = None if steps is None else arguments.integer("steps", steps, 8)
+    goal = Goal(
+        arguments.positive("ess", ess),
+        MOST_ANCHORED if bound is None else bound,
+        None if seconds is None else arguments.positive("seconds", seconds),
+    )
+    with processes.together():
+        check_place(store)
+        model, data, init = opened(posterior, data, init)
+        data = processes.agreed(lambda: checks.checked_data(data))
+        if mesh_for(data, devices, spread, arguments.integer("chains", chains, 1)) is None:
+            data = jax.tree.map(placed, data)  # once for all that follows
+        settings: Json = {
+            "chains": chains, "seed": seed, "name": None, "replace": True, "devices": devices, "over": spread,
+        }  # fmt: skip
+        found: Anchored | None = None
+        if anchored:
+            found, why_not = anchored_or_why_not(model, data, init, settings, progress)
+        else:
+            why_not = "anchored=False"
+        if found is not None and not why_not:
+            run = make_run(found, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(found))
+            draws = max(FIRST_DRAWS, int(STEPS_A_DRAW * goal.ess / run.chains))
+            plan = Plan(BURN_IN + draws, BURN_IN, 1)
+        else:
+            if anchored:
+                warnings.warn(why_not, RuntimeWarning, stacklevel=2)
+            if found is not None and not is_function(init):
+                init = found.mode
+            run, plan, most = plain_run(model, data, init, settings, why_not)
+            goal = goal._replace(most_steps=most if bound is None else bound)
+        return posterior.results(run_to_end(run, shortened(plan, bound), store, progress, goal))
+
+
+def anchored_or_why_not(
+    posterior: Posterior, data: Batch, init: Params | None, settings: Json, progress: bool
+) -> tuple[Anchored | None, str]:
+    """The anchored posterior, if there is one, and why it is not used, in a sentence, if it is not."""
+    rows = sum(processes.row_counts(data))
+    try:
+        if isinstance(posterior, Anchored):
+            anchored = posterior
+        else:
+            anchored = anchor(posterior, data, init, seed=settings["seed"], progress=progress)
+    except CannotAnchor as reason:
+        if reason.is_fault:
+            raise
+        return None, without_anchor(str(reason), rows)
+    found = anchored.findings
+    if found.bend > MOST_BENT:  # first: what looks like another mode may then be the same one
+        why_not = (
+            f"the posterior is far from a Gaussian around its mode (the force is off by {min(found.bend, 9.99):.0%} or "
+            "more)"
+        )
+    elif found.modes > 1:
+        why_not = "the posterior has more than one mode, and chains do not cross between them"
+    elif found.batch_size > LARGE_SHARE * rows:
+        why_not = (
+            f"batches of {found.batch_size:,} of the {rows:,} rows would be needed: there are too few rows for "
+            f"{len(anchored.gradient):,} parameters"
+        )
+    else:
+        why_not = too_hot(anchored, data, settings)
+    return anchored, without_anchor(why_not, rows) if why_not else ""
+
+
+def without_anchor(reason: str, rows: int) -> str:
+    if rows <= SMALL:
+        return (
+            f"{reason}; so fit samples with all {rows:,} rows at every step, without anchoring: few enough for NUTS, "
+            "which has no bias"
+        )
+    return f"{reason}; so fit samples with plain batches, without anchoring, which takes longer"
+
+
+def too_hot(anchored: Anchored, data: Batch, settings: Json) -> str:
+    """How a short run shows that the noise is not what it was measured to be, in a sentence; empty if it does not."""
+    run = make_run(anchored, eccadl(), data, None, batch_size=None, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        tree = run_to_end(run, Plan(PILOT, PILOT // 2, 1), None, progress=False, judged=False)
+    if tree.attrs["interrupted"]:
+        raise KeyboardInterrupt
+    friction = float(tree["sample_stats"]["friction"].mean())
+    if not good_chains(tree).all():
+        return "chains on the anchored posterior diverge: it is wider than its Taylor polynomials are good for"
+    if friction > 1 + TOO_HOT + 5 / len(anchored.gradient) ** 0.5:
+        return f"the anchored force has noise that changes from place to place (friction {friction:.1f} instead of 1)"
+    return ""
+
+
+def anchored_notes(anchored: Anchored) -> Json:
+    found = anchored.findings
+    return {
+        "fit_method": "anchored eccadl",
+        "fit_reason": f"noise over curvature {float(found.noise):.2g} instead of {float(found.plain_noise):.2g}",
+        "anchor_order": anchored.order,
+        **{f"anchor_{name}": float(value) for name, value in found._asdict().items() if name != "batch_size"},
+    }
+
+
+def plain_run(
+    posterior: Posterior, data: Batch, init: Params | None, settings: Json, why: str
+) -> tuple[Run, Plan, int]:
+    """A run of eccadl on plain batches, or on all rows if they are few; its first plan; and how many steps it may
+    have."""
+    rows = sum(processes.row_counts(data))
+    exact = rows <= SMALL
+    size = rows if exact else int(np.clip(rows // 16, *PLAIN_BATCH))
+    settings = settings | {"replace": not exact}
+    notes = {"fit_method": "plain eccadl", "fit_reason": why}
+    run = make_run(posterior.plain, eccadl(), data, init, batch_size=size, **settings, notes=notes)
+    if exact:
+        burn_in, first, most = EXACT_STEPS
+        thin = 4
+    else:
+        burn_in, first, most = (round(passes * rows / size) for passes in PLAIN_PASSES)
+        thin = max(1, rows // (8 * size))
+    return run, Plan(first, burn_in, thin), most
+
+
+def shortened(plan: Plan, steps: int | None) -> Plan:
+    """No more than so many steps, of which at most a quarter are burn-in and eight draws or more are kept."""
+    if steps is None or steps >= plan.steps:
+        return plan
+    burn_in = min(plan.burn_in, int(BURN_IN_SHARE * steps))
+    return Plan(steps, burn_in, max(1, min(plan.thin, (steps - burn_in) // FEWEST)))

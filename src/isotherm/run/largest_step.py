@@ -1,0 +1,338 @@
+"""`isotherm.largest_step`: the largest step size of a sampler whose bias is under a bound, without a reference.
+
+The bias of a step size is measured on a short run by the forces at its draws (diagnostics/stein.py): how far the mean
+is off, in posterior standard deviations, and the variance over the true one. All runs start at the same draws of the
+Gaussian that approximates the posterior. Each goes on, twice as long each time, until its chains have forgotten where
+they started and the bias is on one side of the bound, or so near to it that it does not matter on which; it is
+measured on the second half.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from isotherm.diagnostics.stein import Bias, memory_of, stein_bias
+from isotherm.lib import arguments
+from isotherm.lib.progress import Passes, progress_bar
+from isotherm.lib.types import Batch, Json, Params
+from isotherm.posterior import Posterior
+from isotherm.run.assemble import Run, make_run
+from isotherm.run.chains import Chains
+from isotherm.run.execute import one_lapack_thread
+from isotherm.run.on_devices import make_chains
+from isotherm.run.plan import Plan
+from isotherm.samplers import eccadl
+from isotherm.samplers.base import Sampler
+from isotherm.targets.anchor import MOST_PARAMETERS, CannotAnchor, anchor
+from isotherm.targets.anchored import Anchored
+from isotherm.targets.checks import check_starts
+from isotherm.targets.forces import Forces, spread_of
+
+BOUND = 0.1  # standard deviations by which the mean may be off, and by how much the variance, relatively
+CHAINS = 16  # of each run: independent, so that they give the errors however correlated a chain's draws are
+DRAWS = (32, 128)  # of each chain, at which forces are computed at each look: at least and at most,
+NUMBERS = 2**12  # and within these bounds so many that draws times parameters are about this
+FIRST_LOOK = 256  # steps
+MOST_STEPS = 2**15  # of one run
+FORGOTTEN = 0.25  # the variance of chains' means over that of draws, at most: a chain is then worth four draws or more
+SURE = 2.0  # standard errors between the bias and the bound,
+TIGHT = 0.2  # or its error over the bound, at most: as bias grows with h, or faster, h is then known well enough
+GROSS = 1.0  # a bias so large that no memory of the start explains it
+PRECISION = 1.2  # the search ends when the smallest step that fails is at most so many times the largest that passes
+MOST_TRIALS = 40
+PILOT = 2_048  # steps that look for the posterior where it cannot be anchored
+PIECES = 8  # of a look, between which the host may be interrupted
+
+
+class Trial(NamedTuple):
+    """A step size; its bias, if its chains stayed finite; the number of steps; and whether it passes."""
+
+    step_size: float
+    bias: Bias | None
+    steps: int
+    passes: bool
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether its chains still remember where they started, after all the steps that they may have."""
+        return self.bias is not None and self.bias.memory > FORGOTTEN and self.steps >= MOST_STEPS
+
+    def __str__(self) -> str:
+        if self.bias is None:
+            return f"at {self.step_size:.3g} chains diverged"
+        b = self.bias
+        return (
+            f"at {self.step_size:.3g} the mean is off by {b.distance:.2f} standard deviations and the variance is "
+            f"{b.trace:.2f} ± {b.trace_error:.2f} times what it should be"
+        )
+
+
+class Found(NamedTuple):
+    """The largest step size that passes, and all that were tried."""
+
+    largest: Trial
+    trials: tuple[Trial, ...]
+
+    def notes(self, bound: float) -> Json:
+        """For the attributes of results."""
+        assert self.largest.bias is not None
+        return {
+            "step_size_found": f"isotherm.largest_step, bias at most {bound:g}",
+            "step_size_shift": self.largest.bias.distance,
+            "step_size_variance": self.largest.bias.trace,
+        }
+
+
+def largest_step(
+    posterior: Posterior,
+    sampler: Sampler[Any],
+    data: Batch | None = None,
+    init: Params | None = None,
+    batch_size: int | None = None,
+    *,
+    bound: float = BOUND,
+    seed: int = 0,
+    replace: bool = True,
+    progress: bool = True,
+) -> float:
+    """The largest step size with which `sampler` is right, up to a bound, found by short runs.
+
+    It needs no reference: the bias of a run follows from the gradients of the log posterior at its draws, as in
+    `isotherm.check`. It anchors the posterior (`isotherm.anchor`), to know where to start and how wide it is, or makes
+    a run of `isotherm.eccadl` where that cannot be; then it tries step sizes, to a factor of 1.2.
+
+    Args:
+        posterior: the model, or what `isotherm.anchor` made of it.
+        sampler: any, with a field `step_size`, whose value does not matter.
+        data: a pytree of arrays with one leading length N.
+        init: the parameters to start from; an anchored posterior needs none.
+        batch_size: n, that of the run which is to come; an anchored posterior has one of its own.
+        bound: how far the mean may be off, in posterior standard deviations, as a root mean square over directions, and
+            by how much the variance may be, relatively, on average over them.
+        seed: same seed, same step size.
+        replace: as in `isotherm.sample`.
+        progress: whether to show a line (on a terminal only).
+
+    Returns:
+        The step size. ValueError, with what was found, if none passes.
+    """
+    bound = arguments.positive("bound", bound)
+    settings: Json = {"chains": 1, "seed": seed, "name": None, "replace": replace}
+    run = make_run(posterior, sampler, data, init, batch_size=batch_size, **settings)
+    if "step_size" not in {field.name for field in dataclasses.fields(run.sampler)}:  # type: ignore[arg-type]
+        raise TypeError(f"sampler must have a field step_size, got {type(sampler).__name__} without one")
+    return find(run, bound, progress).largest.step_size
+
+
+def find(run: Run, bound: float, progress: bool) -> Found:
+    """The largest step size of the run's sampler on the run's posterior and data; its own step size does not matter."""
+    if run.starts.shape[1] > MOST_PARAMETERS:
+        raise ValueError(
+            f"the model has {run.starts.shape[1]:,} parameters, and finding a step size needs d×d matrices, for up to "
+            f"{MOST_PARAMETERS:,}; give step_size a number, or use isotherm.eccadl"
+        )
+    rng = np.random.default_rng([run.seed, FIRST_LOOK])
+    near, forces, size = surroundings(run, rng, progress)
+    with line(progress) as show, one_lapack_thread():
+        return search(Trials(near, forces, size, bound, show), first_step(near, forces), bound)
+
+
+def surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Forces, int]:
+    """The run with CHAINS starts at typical draws, the forces near them, and the rows that one of those needs."""
+    evaluation, population = run.evaluation, run.batches.population
+    posterior, params = evaluation.posterior, evaluation.params(jnp.asarray(run.starts[0]))
+    try:
+        anchored = (
+            posterior
+            if isinstance(posterior, Anchored)
+            else anchor(posterior, run.data, params, seed=run.seed, progress=progress)
+        )
+    except CannotAnchor as reason:
+        if reason.is_fault:
+            raise
+        return piloted(run, rng, progress)
+    forces = Forces(anchored, evaluation.unravel, run.data, rng, Passes(population, show=False))
+    flat = forces.origin + rng.standard_normal((CHAINS, len(forces.origin))) @ forces.factor.T
+    return started(run, flat), forces, anchored.chosen_batch_size
+
+
+def piloted(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Forces, int]:
+    """The same where the posterior cannot be anchored: what a run of eccadl finds from the user's start."""
+    posterior, params = run.evaluation.posterior, run.evaluation.params(jnp.asarray(run.starts[0]))
+    pilot = run._replace(sampler=eccadl(), starts=np.repeat(run.starts[:1], CHAINS, axis=0))
+    plan = Plan(PILOT, PILOT // 2, PILOT // 2 // DRAWS[0])
+    with line(progress) as show, closing(make_chains(pilot)) as chains, one_lapack_thread():
+        check_starts(pilot.evaluation, pilot.starts, pilot.data)
+        show("a first run")
+        draws = looked_at(chains, plan, 0)
+    if draws is None:
+        raise ValueError(
+            "no step size can be found: the posterior cannot be anchored, and chains of isotherm.eccadl diverge from "
+            "this start; start nearer to the mode"
+        )
+    with Passes(run.batches.population, progress) as passes:
+        plain = posterior.plain
+        forces = Forces.around(draws.mean(axis=(0, 1)), spread_of(draws), plain, params, run.data, rng, passes)
+        size = forces.quiet_size(forces.positions(draws))
+    forces.passes = Passes(run.batches.population, show=False)
+    return started(run, draws[:, -1]), forces, size
+
+
+def started(run: Run, flat: np.ndarray) -> Run:
+    positions = [np.asarray(run.evaluation.posterior.position(each)) for each in flat.astype(run.starts.dtype)]
+    return run._replace(starts=np.stack(positions))
+
+
+def looked_at(chains: Chains, plan: Plan, step: int) -> np.ndarray | None:
+    """The draws of a plan, by (chain, draw, parameter), going on from `step`; None if a chain diverged."""
+    parts = []
+    while step < plan.steps:
+        end = min(plan.steps, step + -(-plan.steps // PIECES))
+        parts.append(chains.advance(plan, step, end)["position"])
+        step = end
+        if (chains.first_bad_steps >= 0).any():
+            return None
+    return np.concatenate(parts).swapaxes(0, 1)
+
+
+def first_step(run: Run, forces: Forces) -> float:
+    """One over the highest frequency (without momentum, its square): half of what is stable without any noise."""
+    position, sampler = run.starts[0], run.sampler
+    w = sampler.inverse_root_mass(jnp.asarray(position)) if hasattr(sampler, "inverse_root_mass") else 1.0
+    factor = np.eye(len(position)) if run.evaluation.posterior.is_whitened else forces.factor
+    widths = np.linalg.svd(factor / np.broadcast_to(np.asarray(w, np.float64), position.shape)[:, None])[1]
+    narrowest = float(widths[-1])
+    return narrowest if hasattr(sampler, "friction") else narrowest**2
+
+
+class Trials:
+    """Runs at one step size after another, compiled once."""
+
+    def __init__(self, run: Run, forces: Forces, size: int, bound: float, show: Callable[[str], object]) -> None:
+        self.run, self.forces, self.size, self.bound, self.show = run, forces, size, bound, show
+        self.draws = draws_of(len(forces.origin))
+        self.like: Chains | None = None
+
+    def __call__(self, step_size: float) -> Trial:
+        sampler = dataclasses.replace(self.run.sampler, step_size=step_size)  # type: ignore[type-var]
+        with closing(make_chains(self.run._replace(sampler=sampler), like=self.like)) as chains:
+            if self.like is None:
+                check_starts(self.run.evaluation, self.run.starts, self.run.data)
+                self.like = chains
+            return self.judged(chains, step_size)
+
+    def judged(self, chains: Chains, step_size: float) -> Trial:
+        """Looks at a run after FIRST_LOOK steps, twice as many, and so on, until it can be told whether it passes."""
+        step, end = 0, FIRST_LOOK
+        while True:
+            self.show(f"step size {step_size:.3g}, {end:,} steps")
+            draws = looked_at(chains, Plan(end, end // 2, end // 2 // self.draws), step)
+            if draws is None:
+                return Trial(step_size, None, end, False)
+            z, last = self.positions(draws), end >= MOST_STEPS
+            if last or memory_of(z) <= FORGOTTEN or np.mean(z**2) > 1 + GROSS:  # else forces would tell nothing yet
+                found = stein_bias(z, self.forces_at(z))
+                forgotten = found.memory <= FORGOTTEN
+                if is_gross(found) or last or (forgotten and is_told(found, self.bound)):
+                    passes = forgotten and excess(found, self.bound) <= 0 and not is_gross(found)
+                    return Trial(step_size, found, end, passes)
+            step, end = end, 2 * end
+
+    def bias(self, draws: np.ndarray) -> Bias:
+        z = self.positions(draws)
+        return stein_bias(z, self.forces_at(z))
+
+    def positions(self, draws: np.ndarray) -> np.ndarray:
+        """Positions in standard deviations. At temperature T these are √T times as large, and the force of what is
+        drawn is 1/T of the posterior's."""
+        return self.forces.positions(draws) / self.root_temperature
+
+    def forces_at(self, z: np.ndarray) -> np.ndarray:
+        return self.forces.at(z * self.root_temperature, self.size) / self.root_temperature
+
+    @property
+    def root_temperature(self) -> float:
+        return float(getattr(self.run.sampler, "temperature", 1.0)) ** 0.5
+
+
+def draws_of(parameters: int) -> int:
+    """How many draws of each chain a look takes: a power of 2."""
+    return int(np.clip(2 ** round(np.log2(NUMBERS / parameters)), *DRAWS))
+
+
+def excess(found: Bias, bound: float) -> float:
+    """By how many standard errors the mean or the variance, the worse of the two, is beyond the bound."""
+    return float(max(_excesses(found, bound)))
+
+
+def is_told(found: Bias, bound: float) -> bool:
+    """Whether one of the two is surely beyond the bound, or each is surely within or known well enough."""
+    over = _excesses(found, bound)
+    well = found.square_error <= TIGHT * bound**2, found.trace_error <= TIGHT * bound
+    return max(over) > SURE or all(each < -SURE or known for each, known in zip(over, well, strict=True))
+
+
+def _excesses(found: Bias, bound: float) -> list[float]:
+    least = np.finfo(np.float64).tiny
+    mean = (found.square - bound**2) / max(found.square_error, least)
+    variance = (abs(found.trace - 1) - bound) / max(found.trace_error, least)
+    return [float(np.nan_to_num(each, nan=np.inf)) for each in (mean, variance)]
+
+
+def is_gross(found: Bias) -> bool:
+    return excess(found, GROSS) > SURE
+
+
+def search(trial: Callable[[float], Trial], first: float, bound: float) -> Found:
+    """From `first`, down by halves until a step passes, or up until one does not; then by bisection."""
+    trials: list[Trial] = []
+    low: Trial | None = None
+    high: float | None = None
+    h = first
+    for _ in range(MOST_TRIALS):
+        trials.append(trial(h))
+        if trials[-1].passes:
+            low = trials[-1]
+        else:
+            high = h
+            if low is None and trials[-1].is_slow:
+                break  # a smaller step would be slower still
+        if low is None:
+            h = h / 2
+        elif high is None:
+            h = 2 * h
+        elif high > PRECISION * low.step_size:
+            h = float(np.sqrt(high * low.step_size))
+        else:
+            break
+    if low is None:
+        raise ValueError(no_step(trials, bound))
+    return Found(low, tuple(trials))
+
+
+def no_step(trials: list[Trial], bound: float) -> str:
+    told = "; ".join(str(trial) for trial in trials[-2:])
+    why = (
+        f"; there, chains still remember their start after {trials[-1].steps:,} steps, and smaller steps are slower"
+        if trials[-1].is_slow
+        else ""
+    )
+    return (
+        f"no step size keeps the bias under {bound:g}: {told}{why}; use isotherm.fit or isotherm.eccadl, larger "
+        "batches, or a larger bound"
+    )
+
+
+@contextmanager
+def line(show: bool) -> Iterator[Callable[[str], object]]:
+    """A line that says what is being tried; silent unless `show` and standard error is a terminal."""
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    words = TextColumn("looking for the largest step: {task.description}")
+    with progress_bar(show, SpinnerColumn(), words, TimeElapsedColumn()) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda words: progress.update(task, description=words)

@@ -1,0 +1,203 @@
+"""`isotherm.resume`: from a checkpoint back to its run, refusing what differs from it and saying in what."""
+
+import dataclasses
+import errno
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+from isotherm.data import processes
+from isotherm.data.sharded import CHAINS
+from isotherm.lib import arguments
+from isotherm.lib.types import Batch, Draws, Json, Params, Results
+from isotherm.posterior import Posterior, opened
+from isotherm.run.assemble import Run, make_run
+from isotherm.run.chains import carry_shapes, missing_draws
+from isotherm.run.execute import execute
+from isotherm.run.goal import Goal
+from isotherm.run.labels import Labels
+from isotherm.run.loop import Carry
+from isotherm.run.on_devices import make_chains
+from isotherm.run.plan import Plan
+from isotherm.run.recorder import Follower, Recorder
+from isotherm.run.sample import finished
+from isotherm.run.store_recorder import StoreRecorder, named_arrays
+from isotherm.samplers import settings
+from isotherm.samplers.base import Sampler, check_sampler
+from isotherm.store import anchor, identity
+from isotherm.store.disk import StoreError
+from isotherm.store.folder import SAMPLER, Checkpoint, as_path, latest, locked
+from isotherm.store.header import Header
+from isotherm.targets.start import flattening
+
+Tree = TypeVar("Tree")
+
+
+def resume(
+    store: str | os.PathLike[str],
+    posterior: Posterior,
+    data: Batch | None = None,
+    *,
+    steps: int | None = None,
+    sampler: Sampler[Any] | None = None,
+    init: Params | None = None,
+    devices: int | Sequence[jax.Device] | None = None,
+    spread: str = "chains",
+    progress: bool = True,
+) -> Results:
+    """Go on with a stored run exactly where it stopped: its draws are those of a run that was never interrupted.
+
+    Args:
+        store: the folder given to `isotherm.sample`.
+        posterior, data: those of the run; others are refused.
+        steps: how many steps to add to the run's own, to extend it; none unless given.
+        sampler: that of the run, if it holds a function (a schedule) or is not one of isotherm's.
+        init: parameters like those of the run, if they are not a nest of dicts, lists and tuples.
+        devices, spread: as in `isotherm.sample`; they need not be what they were.
+        progress: whether to show a bar (on a terminal only).
+
+    Returns:
+        What `isotherm.sample` would have returned.
+    """
+    if sampler is not None:
+        check_sampler(sampler)
+    more = 0 if steps is None else arguments.integer("steps", steps, 1)
+    path = as_path(store)
+    with processes.together(), ExitStack() as opened:
+        processes.agreed(lambda: opened.enter_context(locked(path, new=False)) if processes.is_first() else None)
+        saved = processes.agreed(lambda: latest(path))
+        run = rebuild_run(saved, posterior, data, sampler, init, devices, spread)
+        carry, tail = processes.agreed(lambda: stored_state(saved, run))
+        header, plan = continued(saved.header, more)
+        moving = opened.enter_context(closing(make_chains(run, carry)))
+
+        def old_store() -> Recorder:
+            if not processes.is_first():
+                return Follower(Labels(run, plan), moving.missing(), header.draws)
+            return opened.enter_context(closing(StoreRecorder(path, run, header, tail)))
+
+        recorder = processes.agreed(old_store)
+        tree = execute(moving, plan, header.step, header.seconds, recorder, progress, goal_of(header))
+        return posterior.results(finished(tree, path))
+
+
+def continued(header: Header, more: int) -> tuple[Header, Plan]:
+    """The same run with so many more steps, by the versions that are installed now."""
+    plan = Plan(**header.plan).extended(more)
+    return dataclasses.replace(header, plan=plan._asdict(), versions=identity.versions()), plan
+
+
+def goal_of(header: Header) -> Goal | None:
+    """The goal, if there is one; with as many seconds again, if its time was up."""
+    if not header.goal:
+        return None
+    goal = Goal(**header.goal)
+    if goal.seconds is None or not goal.is_over(header.seconds):
+        return goal
+    return goal._replace(seconds=header.seconds + goal.seconds)
+
+
+def rebuild_run(
+    saved: Checkpoint,
+    posterior: Posterior,
+    data: Batch | None,
+    sampler: Sampler[Any] | None,
+    init: Params | None,
+    devices: int | Sequence[jax.Device] | None = None,
+    over: str = CHAINS,
+) -> Run:
+    """The run of a checkpoint; `sampler` and `init` where they could not be stored."""
+    header, where, arrays = saved.header, saved.store, saved.part(SAMPLER)
+    posterior, data, _ = opened(posterior, data)
+    refuse(where, "different JAX settings", changes(header.numerics, identity.numerics()))
+    warn_versions(where, header.versions)
+    try:
+        if sampler is None:
+            sampler = settings.decode(header.sampler, arrays)
+        if init is None:
+            init = identity.zeros(header.layout)
+            if init is None:
+                raise ValueError("its parameters are not a nest of dicts, lists and tuples; pass init= again")
+    except (ValueError, TypeError, KeyError, StopIteration, RecursionError) as error:
+        raise ValueError(f"{where} cannot be resumed as it is: {error}") from error
+    refuse(where, "another sampler", settings.differences(header.sampler, arrays, sampler, header.plan["steps"]))
+    _, unravel = flattening(init)
+    parameters = sum(np.size(leaf) for leaf in jax.tree.leaves(init))
+    posterior, table = anchor.read(saved.path.parent, header.constants, posterior, unravel, parameters)
+    run = make_run(
+        posterior,
+        sampler,
+        data,
+        init,
+        batch_size=header.batches.size,
+        replace=header.batches.replace,
+        chains=header.chains,
+        seed=header.seed,
+        name=header.name,
+        notes=header.notes,
+        table=table,
+        devices=devices,
+        over=over,
+    )
+    refuse(where, "different data", identity.data_differences(header.data, run.data))
+    refuse(
+        where,
+        "different parameters",
+        changes(in_words(header.layout), in_words(identity.layout(run.evaluation, run.starts))),
+    )
+    refuse(where, "another posterior", identity.model_differences(header.model, run.evaluation, run.starts, run.data))
+    if header.batches != run.batches:
+        raise StoreError(errno.EILSEQ, f"{saved.path} is damaged: it says {header.batches.population} examples")
+    return run
+
+
+def stored_state(saved: Checkpoint, run: Run) -> tuple[Carry, Draws]:
+    """What the chains are made of, and the draws that are in no chunk yet."""
+    header, shapes = saved.header, carry_shapes(run)
+    tail = missing_draws(shapes, run.chains, header.draws % header.chunk)
+    return fill(shapes, saved, "carry."), fill(tail, saved, "tail.")
+
+
+def fill(template: Tree, saved: Checkpoint, prefix: str) -> Tree:
+    """A tree of shapes, filled with the stored arrays of those names; StoreError unless all fit."""
+    stored, expected = saved.part(prefix), dict(named_arrays(template))
+    want, have = (
+        {prefix + name: f"{array.dtype} of shape {array.shape}" for name, array in each.items()}
+        for each in (expected, stored)
+    )
+    if wrong := next(changes(want, have, "expected"), None):
+        raise StoreError(errno.EILSEQ, f"{saved.path} does not fit this version's state: {wrong}")
+    return jax.tree.unflatten(jax.tree.structure(template), [np.array(stored[name]) for name in expected])
+
+
+def refuse(where: Path, made_with: str, differences: Iterator[str]) -> None:
+    if listed := list(differences):
+        more = f", and {len(listed) - 3} more" if len(listed) > 3 else ""
+        raise ValueError(f"{where} was made with {made_with}: {'; '.join(listed[:3])}{more}")
+
+
+def changes(before: Json, now: Json, verb: str = "was") -> Iterator[str]:
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name):
+            yield f"{name} is {now.get(name, 'absent')}, {verb} {before.get(name, 'absent')}"
+
+
+def in_words(layout: Json) -> Json:
+    return {f"init{leaf['name']}": f"{leaf['dtype']} of shape {tuple(leaf['shape'])}" for leaf in layout["leaves"]}
+
+
+def warn_versions(where: Path, stored: Json) -> None:
+    now, names = identity.versions(), ("isotherm", "jax", "jaxlib", "device")
+    if changed := [f"{name} {stored.get(name)} → {now[name]}" for name in names if stored.get(name) != now[name]]:
+        warnings.warn(
+            f"{where} was made with {', '.join(changed)}; draws from here on are as good, but may differ in their last "
+            "bits from what it would have drawn",
+            RuntimeWarning,
+            stacklevel=4,
+        )

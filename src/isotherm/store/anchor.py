@@ -1,0 +1,75 @@
+"""What an anchored posterior knows and how rows are drawn: arrays that are written once, when a run begins.
+
+They are in a file of a checkpoint's format, and each checkpoint has its SHA-256.
+"""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from isotherm.data.alias_table import AliasTable
+from isotherm.lib.types import Json
+from isotherm.posterior import Posterior, Unravel
+from isotherm.store import checkpoint
+from isotherm.store.checkpoint import damaged
+from isotherm.targets.anchored import Anchored, Coordinates, Findings
+from isotherm.targets.evaluation import Evaluation
+
+NAME = "constants"
+TABLE = ("rows.thresholds", "rows.aliases", "rows.weights")
+MATRICES = ("coordinates.factor", "hessian")
+ANCHOR = ("coordinates.origin", "coordinates.factor", "gradient")
+
+
+def write(folder: Path, evaluation: Evaluation) -> str:
+    """The file's SHA-256; "" if there is nothing to write."""
+    posterior, table = evaluation.posterior, evaluation.table
+    if table is None:
+        return ""
+    header: Json = {}
+    arrays = dict(zip(TABLE, map(np.asarray, table), strict=True))
+    if isinstance(posterior, Anchored):
+        header = {"findings": {name: float(value) for name, value in posterior.findings._asdict().items()}}
+        known = (*posterior.coordinates, posterior.gradient)
+        arrays |= dict(zip(ANCHOR, map(np.asarray, known), strict=True))
+        if posterior.hessian is not None:
+            arrays["hessian"] = np.asarray(posterior.hessian)
+    return checkpoint.write(folder / NAME, header, arrays)
+
+
+def read(
+    folder: Path, sha256: str, posterior: Posterior, unravel: Unravel, parameters: int
+) -> tuple[Posterior, AliasTable | None]:
+    """The posterior of the run, made of the user's, and its row probabilities."""
+    plain = posterior.plain
+    if not sha256:
+        return plain, None
+    path = folder / NAME
+    header, stored = checkpoint.read(path, sha256)
+    rows, d = stored[TABLE[0]].size if TABLE[0] in stored else 0, parameters
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name in TABLE:
+        shapes[name] = (rows,)
+    if "findings" in header:
+        for name in (*ANCHOR, *(name for name in stored if name == "hessian")):
+            shapes[name] = (d, d) if name in MATRICES else (d,)
+    if {name: array.shape for name, array in stored.items()} != shapes or stored[TABLE[1]].dtype != np.int32:
+        raise damaged(path, "its arrays do not have the shapes that they must have")
+    if rows and not 0 <= stored[TABLE[1]].min() <= stored[TABLE[1]].max() < rows:
+        raise damaged(path, "it names rows that are not there")
+    device = {name: jax.device_put(np.array(array)) for name, array in stored.items()}
+    table = AliasTable(*(device[name] for name in TABLE))
+    if "findings" not in header:
+        return plain, table
+    match header["findings"]:
+        case dict(numbers) if set(numbers) == set(Findings._fields) and all(
+            type(value) is float for value in numbers.values()
+        ):
+            findings = Findings(**numbers)
+        case _:
+            raise damaged(path, "what was found on the way to the anchor is missing")
+    origin, factor, gradient = (device[name] for name in ANCHOR)
+    model = plain.log_likelihood, plain.log_prior
+    coordinates, hessian = Coordinates(origin, factor), device.get("hessian")
+    return Anchored(*model, coordinates, gradient, hessian, table, findings, unravel), table

@@ -1,0 +1,364 @@
+"""What can be wrong with a posterior, its data and where the chains start, said before any work is lost."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from isotherm.data.alias_table import AliasTable
+from isotherm.data.data_frames import columns, is_table
+from isotherm.data.on_disk import Column, host, on_disk, opened, shapes, streamed
+from isotherm.lib.types import Array, Batch, Float, Params, Scalar, Vector
+from isotherm.posterior import Posterior
+from isotherm.targets.evaluation import Evaluation
+from isotherm.targets.parameter_names import variable_names
+
+MOST_ROWS = 2**31 - 1  # of all processes together
+LOST = 1e-4  # of a column's range: rounding by more than this changes what the column says
+BLOCK_ROWS = 2**16  # rows looked at together, so that a check needs little memory beside the data
+CHECK_BYTES = 2**24  # of them, at most
+SOME_ROWS = 2**14  # of data on disk whose log-likelihood is checked where anchoring has looked at all rows
+CHECK_ROWS = 256  # rows whose log-likelihood is evaluated together, unless the batch is larger
+
+
+def as_arrays(root: str, tree: Any) -> Any:
+    """`tree` with every leaf as an array: what has `__array__`, a table or a number becomes NumPy's. A tree that is a
+    table (pandas, polars, Arrow) becomes a dict of its columns; a table inside a tree becomes a matrix."""
+    if is_table(tree):
+        tree = columns(root, tree)
+    try:
+        paths, structure = jax.tree_util.tree_flatten_with_path(tree)
+    except ValueError as error:  # the only one that JAX raises here
+        raise TypeError(f"{root} has a dict whose keys cannot be sorted; use strings") from error
+    return jax.tree.unflatten(structure, [_as_array(root + jax.tree_util.keystr(path), leaf) for path, leaf in paths])
+
+
+def as_data(data: Batch) -> Batch:
+    """`data` with every leaf as an array, or as a `Column` where it is on disk and large."""
+    return as_arrays("data", opened(data))
+
+
+def _as_array(name: str, leaf: Any) -> Any:
+    if isinstance(leaf, Column):
+        return leaf
+    if isinstance(leaf, np.ma.MaskedArray):
+        raise TypeError(f"{name} must be a plain array, got a masked one; fill what is masked, or leave such rows out")
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        raise TypeError(f"{name} must be an array of numbers, got a random key; keep keys apart")
+    if isinstance(leaf, np.ndarray | np.generic):
+        return _for_jax(name, leaf)
+    if isinstance(leaf, jax.Array | bool | int | float | complex):
+        return leaf
+    if is_table(leaf):
+        return _for_jax(name, np.stack(list(columns(name, leaf).values()), axis=1))
+    try:
+        array = np.asarray(leaf)
+    except Exception as error:
+        raise TypeError(f"{name} must be an array, got {type(leaf).__name__}, of which NumPy says: {error}") from error
+    if array.dtype == object:
+        got = f"a {type(leaf).__name__}" + ("; encode it as numbers first" if hasattr(leaf, "dtype") else "")
+        if callable(leaf):
+            function = getattr(leaf, "__name__", type(leaf).__name__)
+            got = f"the function {function}; keep functions apart (equinox.partition does that for a module)"
+        raise TypeError(f"{name} must be an array of numbers, got {got}")
+    return _for_jax(name, array)
+
+
+def _for_jax(name: str, array: np.ndarray | np.generic) -> np.ndarray | np.generic:
+    """`array` in this machine's byte order, the only one that JAX knows; refused where its numbers are too long."""
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        raise TypeError(f"{name} must have at most 64 bits, got dtype {array.dtype}; convert it: .astype(np.float64)")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def checked_data(data: Batch) -> Batch:
+    """`data` as arrays, if they can be used."""
+    arrays = as_data(data)
+    check_data(arrays)
+    return arrays
+
+
+def check_row_count(rows: int) -> None:
+    if rows > MOST_ROWS:
+        raise ValueError(f"data must have at most {MOST_ROWS:,} rows, which 32 bits can number, got {rows:,}")
+
+
+def check_data(data: Batch) -> int:
+    """The number of examples, if all arrays agree on it, are finite and keep what they say on the device."""
+    arrays = list(named("data", data))
+    if not arrays:
+        raise ValueError(f"data holds no array, got {data!r}")
+    lengths = {}
+    for name, array in arrays:
+        if array.dtype.kind not in "biuf" and array.dtype != jnp.bfloat16:
+            raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}; encode it as numbers first")
+        if array.ndim == 0:
+            in_a_list = name.endswith("]") and not name.endswith("']")
+            hint = "make the list an array: np.asarray(…)" if in_a_list else "keep it in log_likelihood"
+            raise ValueError(f"{name} must have one row an example, got the scalar {array}; {hint}")
+        lengths[name] = array.shape[0]
+    if len(set(lengths.values())) > 1:
+        each = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"data arrays must have the same number of rows, but {each}")
+    if not array.shape[0]:
+        raise ValueError("data must hold at least one row, got none")
+    check_row_count(len(array))
+    for name, array in arrays:
+        if isinstance(array, Column) and "checked" in array.known:
+            continue
+        check_finite(name, array, "row")
+        check_kept(name, array)
+        if isinstance(array, Column):
+            array.known["checked"] = name
+    return int(array.shape[0])
+
+
+def chosen_batch_size(posterior: Posterior, batch_size: int | None) -> int:
+    """The one that is given, or the posterior's own choice."""
+    size = posterior.chosen_batch_size if batch_size is None else batch_size
+    if size is None:
+        raise TypeError("batch_size must be given, unless the posterior comes from isotherm.anchor; try batch_size=500")
+    return size
+
+
+def check_no_table(posterior: Posterior) -> None:
+    if posterior.table is not None:
+        raise ValueError(
+            "probabilities must not be given with an anchored posterior, which has its own; leave them out"
+        )
+
+
+def check_table(table: AliasTable, population: int, replace: bool) -> None:
+    """Row probabilities are for these rows, and for batches with replacement."""
+    if len(table.weights) != population:
+        raise ValueError(
+            f"there are probabilities for {len(table.weights)} rows, and data has {population}; give one for each row, "
+            "or anchor the posterior again with these data"
+        )
+    if not replace:
+        raise ValueError("replace must be True where rows have unequal probabilities; leave it out")
+
+
+def check_kept(name: str, array: np.ndarray | Column) -> None:
+    """Refuse numbers that JAX, in 32 bits, would turn into others."""
+    dtype = jax.dtypes.canonicalize_dtype(array.dtype)
+    if dtype == array.dtype or not array.size:
+        return
+    remedy = 'or let JAX have 64 bits: jax.config.update("jax_enable_x64", True)'
+    width = math.prod(array.shape[1:])
+    low, high, worst = np.full(width, np.inf), np.full(width, -np.inf), np.zeros(width)
+    for _, rows in streamed(array, _block_rows(array)):
+        block = rows.reshape(len(rows), width)
+        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+        if array.dtype.kind in "iu":
+            continue
+        with np.errstate(over="ignore"):
+            rounded = block.astype(dtype)
+        if not np.isfinite(rounded).all():
+            raise ValueError(f"{name} has {np.abs(block).max()}, which {dtype} cannot hold; rescale it, {remedy}")
+        worst = np.maximum(worst, np.abs(block - rounded).max(axis=0))
+    if array.dtype.kind in "iu":
+        least, most = int(low.min()), int(high.max())
+        if least < np.iinfo(dtype).min or most > np.iinfo(dtype).max:
+            raise ValueError(
+                f"{name} has {most if most > 0 else least}, which {dtype} cannot hold; recode it, {remedy}"
+            )
+        return
+    bad = np.flatnonzero((worst > LOST * (high - low)) & (high > low))
+    if bad.size:
+        where = f", column {bad[0]}," if array.ndim > 1 else ""
+        raise ValueError(
+            f"{name}{where} is rounded by up to {worst[bad[0]]:.3g} in {dtype}, and varies by little more; subtract "
+            f"its mean first, {remedy}"
+        )
+
+
+def check_params(params: Params) -> None:
+    arrays = list(named("init", params))
+    if not arrays:
+        raise ValueError(f"init holds no array, got {params!r}; give the parameters to start from")
+    for name, array in arrays:
+        if array.dtype.kind != "f" and array.dtype != jnp.bfloat16:
+            raise TypeError(
+                f"{name} must be a floating array, got dtype {array.dtype}; parameters are moved by forces, so "
+                "write 0.0 rather than 0, and keep integers in the data"
+            )
+        if not array.size:
+            raise ValueError(f"{name} must have at least one entry, got shape {array.shape}; leave it out")
+        check_finite(name, array, "entry")
+    check_names(params)
+
+
+def check_names(params: Params) -> None:
+    """Each array gets a name of its own in the results."""
+    names = variable_names(params)
+    taken = {"chain": 1, "draw": 1}
+    for name, leaf in zip(names, jax.tree.leaves(params), strict=True):
+        for label in (name, *(f"{name}_dim_{axis}" for axis in range(np.ndim(leaf)))):
+            taken[label] = taken.get(label, 0) + 1
+    for name in names:
+        if "/" in name or taken[name] > 1:
+            why = "contains a slash" if "/" in name else "is also the name of another array or dimension of the results"
+            raise ValueError(f"init has a parameter named {name!r}, which {why}; rename it")
+
+
+def check_finite(name: str, array: np.ndarray | Column, word: str) -> None:
+    if array.dtype.kind in "biu":
+        return
+    for begin, rows in streamed(np.atleast_1d(array) if isinstance(array, np.ndarray) else array, _block_rows(array)):
+        finite = np.isfinite(rows)
+        if finite.all():
+            continue
+        place = np.unravel_index(int(np.argmin(finite)), finite.shape)
+        first = (begin + place[0], *place[1:])
+        where = f" in {word} {first[0]}" if array.ndim else ""
+        if array.ndim > 1:
+            where += f", column {', '.join(map(str, first[1:]))}"
+        raise ValueError(f"{name} must be finite, got {rows[place]}{where}; drop or fill such entries first")
+
+
+def _block_rows(array: np.ndarray | Column) -> int:
+    row = array.nbytes // len(array) if array.ndim and len(array) else 1
+    return max(1, min(BLOCK_ROWS, CHECK_BYTES // max(1, row)))
+
+
+def check_model(posterior: Posterior, params: Params, data: Batch) -> None:
+    """Both functions can be hashed and, traced on shapes alone, return scalars."""
+    example = jax.tree.map(
+        lambda column: jax.ShapeDtypeStruct(jnp.shape(column)[1:], jnp.result_type(column)), shapes(data)
+    )
+    shaped = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), params)
+    for name, inputs, each in (("log_likelihood", (shaped, example), " for one example"), ("log_prior", (shaped,), "")):
+        function = getattr(posterior, name)
+        try:
+            hash(function)
+        except TypeError as error:
+            raise TypeError(
+                f"{name} must be hashable, so that what was compiled for it is found again, and it is not: {error}; "
+                "give a function, or give its class a __hash__"
+            ) from error
+        try:
+            value = jax.eval_shape(function, *inputs)
+        except Exception as error:
+            described = " and one example has ".join(map(_shapes, inputs))
+            raise ValueError(f"{name} does not fit: init has {described}; it raised {reason(error)}") from error
+        leaves = jax.tree.leaves(value)
+        if len(leaves) != 1 or getattr(leaves[0], "shape", None) != ():
+            hint = "sum over what is left" if leaves else "is there a return missing?"
+            raise ValueError(f"{name} must return a scalar{each}, got {_shapes(value)}; {hint}")
+        if not jnp.issubdtype(leaves[0].dtype, jnp.floating):
+            dtype = leaves[0].dtype
+            hint = "take its real part" if jnp.issubdtype(dtype, jnp.complexfloating) else "write 0.0 rather than 0"
+            raise TypeError(f"{name} must return a floating number, got dtype {dtype}; {hint}")
+
+
+def check_derivatives(evaluation: Evaluation, position: Any, data: Batch) -> None:
+    """Refuse a model that JAX cannot linearise over a batch (a callback, a loop of unknown length), in our words."""
+
+    def force(position: Vector, data: Batch) -> Vector:
+        batch = jax.tree.map(lambda column: column[:2], data)
+        return evaluation.posterior.noisy(position, batch, population=2, unravel=evaluation.unravel).force
+
+    try:
+        jax.eval_shape(force, position, shapes(data))
+    except Exception as error:
+        if "float0" in str(error):
+            raise TypeError(
+                "log_likelihood uses an integer column of the data in a function that JAX differentiates by it; make "
+                'it floating there: example["y"].astype(float)'
+            ) from error
+        raise ValueError(
+            "log_likelihood or log_prior cannot be differentiated over a batch; write it with jax.numpy alone, without "
+            f"callbacks and loops of unknown length: it raised {reason(error)}"
+        ) from error
+
+
+def check_starts(evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], data: Batch) -> None:
+    """The log-prior of every start, and the log-likelihood of every row at the first, are finite."""
+    where = "init" if (starts == starts[0]).all() else "init(key) of chain {}"
+    priors, row, bad, value = (
+        _densities_on_disk(evaluation, starts, data)
+        if on_disk(data)
+        else map(np.asarray, _densities_at_start(evaluation, starts, data))
+    )
+    for chain, prior in enumerate(priors):
+        if not np.isfinite(prior):
+            raise ValueError(
+                f"log_prior must be finite where the chains start, got {prior} at {where.format(chain)}; start inside "
+                "the region that the prior allows"
+            )
+    if bad:
+        others = f" and {bad - 1} other rows" if bad > 1 else ""
+        raise ValueError(
+            f"log_likelihood must be finite where the chains start, got {value} at {where.format(0)} for row {row}"
+            f"{others} of the data; start elsewhere, or look at what the model does with such rows"
+        )
+
+
+def _densities_on_disk(
+    evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], data: Batch
+) -> tuple[np.ndarray, int, int, float]:
+    """The same for data on disk, one block after the other; for an anchored posterior on some rows only, since
+    anchoring has looked at all."""
+    rows = len(jax.tree.leaves(data)[0])
+    numbers: np.ndarray | range = range(rows)
+    if evaluation.posterior.is_whitened:
+        numbers = np.linspace(0, rows - 1, SOME_ROWS).astype(np.int64)
+        data = jax.tree.map(lambda column: host(column)[numbers], data)
+    row, bad, value = 0, 0, 0.0
+    for first, block in streamed(data):
+        priors, place, count, found = map(np.asarray, _densities_at_start(evaluation, starts, block))
+        if count and not bad:
+            row, value = int(numbers[first + int(place)]), float(found)
+        bad += int(count)
+    return priors, row, bad, value
+
+
+@jax.jit
+def _densities_at_start(evaluation: Evaluation, starts: Float[Array, "chains d"], data: Batch) -> tuple[Array, ...]:
+    """The log-priors; then the first row whose log-likelihood is not finite, how many there are, and its value."""
+    params, rows = evaluation.params(starts[0]), jax.tree.leaves(data)[0].shape[0]
+    size = min(rows, max(evaluation.batches.size, CHECK_ROWS))
+    log_likelihoods = jax.vmap(evaluation.posterior.log_likelihood, in_axes=(None, 0))
+
+    def block(first: Scalar) -> Float[Array, " size"]:  # `jax.lax.map` over the rows would copy all of the data
+        batch = jax.tree.map(lambda column: jax.lax.dynamic_slice_in_dim(column, first, size), data)
+        return log_likelihoods(params, batch)
+
+    def look(number: Scalar, seen: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
+        row, bad, value = seen
+        first = jnp.minimum(number * size, rows - size)  # the last block ends with the last row: it repeats some
+        values, numbers = block(first), first + jnp.arange(size, dtype=jnp.int32)
+        wrong = ~jnp.isfinite(values) & (numbers >= number * size)
+        place = jnp.argmax(wrong)
+        is_first = wrong[place] & (bad == 0)
+        row, value = jnp.where(is_first, numbers[place], row), jnp.where(is_first, values[place], value)
+        return row, bad + wrong.sum(dtype=jnp.int32), value
+
+    dtype = jax.eval_shape(block, jnp.int32(0)).dtype
+    blocks, zero = jnp.int32(-(-rows // size)), jnp.int32(0)
+    row, bad, value = jax.lax.fori_loop(zero, blocks, look, (zero, zero, jnp.zeros((), dtype)))
+    priors = jax.lax.map(lambda start: evaluation.posterior.log_prior(evaluation.params(start)), starts)
+    return priors, row, bad, value
+
+
+def named(root: str, tree: Any) -> Iterator[tuple[str, np.ndarray | Column]]:
+    """The arrays of a tree as NumPy sees them, or on disk, each with the words a user would write to reach it."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        yield root + jax.tree_util.keystr(path), host(leaf)
+
+
+def reason(error: Exception) -> str:
+    """The error's type and first line, and the next line where the first ends with a colon."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    words = lines[:2] if lines and lines[0].endswith(":") else lines[:1]
+    return f"{type(error).__name__}: {' '.join(words)}" if words else type(error).__name__
+
+
+def _shapes(tree: Any) -> str:
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    shapes = [f"{jax.tree_util.keystr(path) or 'an array'} of shape {jnp.shape(leaf)}" for path, leaf in leaves]
+    return ", ".join(shapes) or "nothing"

@@ -1,0 +1,318 @@
+"""What a run says against itself: each sentence is read once, and once must not be said."""
+
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray
+from jax.nn import log_sigmoid
+
+import isotherm
+from isotherm.diagnostics.convergence import Convergence
+from isotherm.run.goal import Goal
+from isotherm.run.verdict import (
+    LENIENT,
+    MOST_DRAWS,
+    MOST_WATCHED,
+    STRICT,
+    Line,
+    VerdictWarning,
+    converged,
+    doubts,
+    entries,
+    entry,
+    entry_of,
+)
+
+RNG = np.random.default_rng(0)
+RIGHT = RNG.standard_normal((4, 500, 3)).astype(np.float32)
+
+
+def tree(theta=RIGHT, stats=None, **attributes):
+    """Results as a run returns them; every statistic is one number for each chain and draw."""
+    groups = {"posterior": xarray.Dataset({"theta": (["chain", "draw", "theta_dim_0"], theta)})}
+    if stats is not None:
+        groups["sample_stats"] = xarray.Dataset({name: (["chain", "draw"], values) for name, values in stats.items()})
+    made = xarray.DataTree.from_dict(groups)
+    made.attrs.update(attributes)
+    return made
+
+
+def around(mean, deviation=0.1, draws=500):
+    return np.random.default_rng(1).normal(mean, deviation, (4, draws)).astype(np.float32)
+
+
+def said(*arguments, **settings):
+    return list(doubts(tree(*arguments, **settings)))
+
+
+def test_right_draws_are_left_in_peace():
+    stats = {"kinetic_temperature": around(1), "friction": around(1), "expm_error": around(1e-4, 1e-5)}
+    assert said() == said(stats=stats, sampler="eccadl") == []
+
+
+def test_r_hat():
+    apart = RIGHT + np.array([0, 0, 1, 1], np.float32)[:, None, None] * np.array([0, 2, 0], np.float32)
+    sentences = said(apart)
+    assert sentences[0].startswith("do not rely on this run yet: R-hat 1.")
+    assert (
+        ", largest for theta[1] (bound: 1.05): run longer, or drop more as burn-in; if chains stay apart, there may be "
+        "several modes" in sentences[0]
+    )
+    assert not any("R-hat" in sentence for sentence in said(RIGHT[:, :200]))
+
+
+def test_one_chain_may_be_good():
+    """R-hat is then that of its halves."""
+    alone = RIGHT.reshape(1, 2000, 3)
+    assert said(alone) == []
+    assert all(line.good for line in converged(alone, ["a", "b", "c"], STRICT))
+    drifting = alone + np.linspace(0, 2, 2000, dtype=np.float32)[None, :, None]
+    assert any("R-hat 1." in sentence for sentence in said(drifting))
+
+
+def test_effective_draws():
+    walk = RIGHT.copy()
+    walk[..., 2] = np.cumsum(walk[..., 2], axis=1)
+    sentences = [sentence for sentence in said(walk) if "effective draws" in sentence]
+    assert len(sentences) == 1
+    assert "fewest for theta[2] (bound: at least 100): run longer" in sentences[0]
+    assert not any("effective draws" in sentence for sentence in said(RIGHT[:, :60]))
+
+
+def test_kinetic_temperature():
+    (sentence,) = said(stats={"kinetic_temperature": around(1.5)})
+    assert sentence.startswith("do not rely on this run yet: kinetic temperature 1.499 ± 0.003, ")
+    assert "should be 1 (bound: 0.105 off): the noise of the gradients is not removed" in sentence
+    assert "isotherm.fit" in sentence
+    assert said(stats={"kinetic_temperature": around(1.05)}) == []
+    assert said(stats={"kinetic_temperature": around(0.5)}, sampler_temperature=0.5) == []
+    assert "should be 0.5" in said(stats={"kinetic_temperature": around(1)}, sampler_temperature=0.5)[0]
+
+
+def test_a_temperature_that_is_not_known_well_is_no_reason():
+    """Off by 20 %, with an error of 40 %: 4 chains of 5 draws."""
+    noisy = np.array([[0.1, 3.0, 0.5, 1.8, 0.6]] * 4, np.float32)
+    assert "kinetic temperature" not in " ".join(said(RIGHT[:, :5], stats={"kinetic_temperature": noisy}))
+
+
+def test_the_error_of_a_hot_run_does_not_excuse_it():
+    """Two of four chains at 3 and two at 1: 2 ± 0.2 by blocks, of which a run at 1 would have half."""
+    hot = np.repeat(np.array([1.0, 3.0, 1.0, 3.0], np.float32)[:, None], 500, axis=1)
+    (sentence,) = said(stats={"kinetic_temperature": hot})
+    assert "2.000 ± 0.180, should be 1 (bound: 0.369 off)" in sentence
+
+
+def test_friction():
+    (sentence,) = said(stats={"friction": around(34)}, sampler="eccadl", sampler_friction=1.0)
+    assert sentence.startswith("do not rely on this run yet: friction 34.0")
+    assert "should be 1 (bound: 4.89 off): there is noise that the sampler does not see" in sentence  # 2 + 5/√3
+    assert said(stats={"friction": around(3)}, sampler="eccadl", sampler_friction=1.0) == []
+    assert said(stats={"friction": around(34)}, sampler_friction=30.0, sampler="sgnht") == []
+    (low,) = said(stats={"friction": around(-80)}, sampler_friction=10.0, sampler="sgnht")
+    assert "should be 10" in low
+
+
+def test_friction_that_a_low_rank_estimate_chose_is_not_compared_with_1():
+    """A is a multiple of the noise left out, 8 on a network; it was said to be wrong, since "auto" was taken for 1."""
+    stats, wide = {"friction": around(34)}, np.random.default_rng(2).standard_normal((4, 500, 1025)).astype(np.float32)
+    assert said(stats=stats, sampler="eccadl", sampler_covariance="low_rank") == []
+    assert not any("friction" in sentence for sentence in said(wide, stats, sampler="eccadl"))
+    assert any("friction 34" in sentence for sentence in said(wide, stats, sampler="eccadl", sampler_friction=1.0))
+    assert any("friction 34" in sentence for sentence in said(stats=stats, sampler="eccadl"))
+
+
+def test_friction_has_the_thermal_mass_that_is_given():
+    """ξ has the standard deviation 1/√μ, whatever the number of parameters: 2 + 5/√0.01 = 52."""
+    assert said(stats={"friction": around(34)}, sampler_friction=1.0, sampler_thermal_mass=0.01) == []
+
+
+def test_friction_of_sghmc_is_a_number_that_was_given():
+    assert said(stats={"friction": around(34)}, sampler="sghmc", sampler_friction=1.0) == []
+
+
+def test_friction_that_is_chosen_may_be_large_but_not_beyond_its_bound():
+    assert said(stats={"friction": around(0)}, sampler_friction="auto") == []
+    assert len(said(stats={"friction": around(9)}, sampler_friction="auto")) == 1
+
+
+def test_krylov_error():
+    error = around(1e-4, 0)
+    error[2, 7] = 0.2
+    (sentence,) = said(stats={"expm_error": error})
+    assert sentence == (
+        "do not rely on this run yet: Krylov error 0.2 (bound: 0.01): raise rank, or use a smaller step_size"
+    )
+    assert said(stats={"expm_error": np.zeros((4, 500), np.float32)}) == []
+
+
+def test_what_never_moves_is_not_asked_for_draws():
+    still = RIGHT.copy()
+    still[..., 1] = 7
+    assert said(still) == []
+    assert said(np.full((2, 50, 1), 7, np.float32)) == []
+
+
+def test_chains_that_each_stand_still_elsewhere_are_said():
+    stuck = np.broadcast_to(np.array([0, 1, 2, 3], np.float32)[:, None, None], (4, 50, 1)) + 0
+    assert any("R-hat inf" in sentence for sentence in said(stuck))
+
+
+def test_diverged_and_hardly_begun_runs_have_warnings_of_their_own():
+    broken = RIGHT.copy()
+    broken[1, 300:] = np.nan
+    assert said(broken) == []
+    assert said(RIGHT[:, :3]) == []
+
+
+def test_too_few_draws_to_look_at_are_a_bad_line():
+    (line,) = converged(RIGHT[:, :3], ["a", "b", "c"], STRICT)
+    assert not line.good
+    assert str(line) == "BAD  effective draws: 3 draws (bound: at least 400)\n     run longer"
+
+
+def test_bounds_of_a_verdict_are_stricter():
+    few = RIGHT[:, :70]  # 280 effective draws
+    assert all(line.good for line in converged(few, ["a", "b", "c"], LENIENT))
+    assert [line.name for line in converged(few, ["a", "b", "c"], STRICT) if not line.good][-1] == "effective draws"
+
+
+def test_a_line_is_words():
+    line = Line("mass", True, "2.0", "3", "eat less")
+    assert str(line) == "ok   mass: 2.0 (bound: 3)"
+    assert line.sentence == "mass 2.0 (bound: 3): eat less"
+    assert str(line._replace(good=False)) == "BAD  mass: 2.0 (bound: 3)\n     eat less"
+
+
+def test_entries_have_names():
+    assert (entry("b", (), 0), entry("W", (2, 3), 4), entry("v", (5,), 4)) == ("b", "W[1, 1]", "v[4]")
+    arrays = {"b": (["chain", "draw"], np.zeros((1, 2))), "W": (["chain", "draw", "i", "j"], np.zeros((1, 2, 2, 3)))}
+    both = xarray.DataTree.from_dict({"posterior": xarray.Dataset(arrays)})
+    assert (entry_of(both, 0), entry_of(both, 1), entry_of(both, 6)) == ("b", "W[0, 0]", "W[1, 2]")
+    with pytest.raises(IndexError):
+        entry_of(both, 7)
+
+
+GOAL = Goal(400, 10_000)
+
+
+def short(ess, r_hat, goal=GOAL, stats=None):
+    found = Convergence(np.array(ess), np.array(ess) + 1, np.array(r_hat))
+    return list(doubts(tree(stats=stats, steps=500), goal, found))
+
+
+def test_what_is_missing_to_a_goal():
+    assert short([500.0, 400.0, 900.0], [1.0, 1.01, 1.0]) == []
+    assert short([500.0, 210.4, 900.0], [1.0, 1.002, 1.0]) == [
+        "do not rely on this run yet: it stopped with 210 effective draws of theta[1], where 400 were asked for; give "
+        "it more seconds, or go on with isotherm.resume if it has a store"
+    ]
+    (both,) = short([500.0, 399.0, 900.0], [1.0, 1.002, 1.024])
+    assert "399 effective draws of theta[1], where 400 were asked for and R-hat 1.024 of theta[2], where" in both
+    (r_hat,) = short([500.0, 400.0, 900.0], [1.0, 1.002, 1.024], Goal(400, 500))
+    assert "it stopped with R-hat 1.024 of theta[2], where 1.01 is the bound; 500 steps are the most" in r_hat
+
+
+def test_a_goal_stands_for_r_hat_and_effective_draws_but_not_for_the_rest():
+    hot = {"kinetic_temperature": around(1.5)}
+    few = [60.0, 60.0, 60.0]
+    assert short(few, [1.0, 1.0, 1.0], Goal(50, 10_000)) == []  # as many as were asked for
+    (sentence,) = short(few, [1.0, 1.0, 1.0], Goal(50, 10_000), hot)
+    assert "kinetic temperature" in sentence
+    assert list(doubts(tree(np.full((2, 9, 3), np.nan)), Goal(50, 10_000), None)) == []  # all diverged: said elsewhere
+
+
+def test_large_runs_are_looked_at_in_part():
+    variables = {"a": (["chain", "draw"], np.zeros((1, 2 * MOST_DRAWS + 1), np.float32))}
+    wide = np.zeros((1, 2 * MOST_DRAWS + 1, 20), np.float32) + np.arange(20, dtype=np.float32)
+    variables["b"] = (["chain", "draw", "i"], wide)
+    variables["c"] = (["chain", "draw", "i"], wide)
+    results = xarray.DataTree.from_dict({"posterior": xarray.Dataset(variables)})
+    names, draws = entries(results, np.array([0, 3, 40]), MOST_DRAWS)
+    assert names == ["a", "b[2]", "c[19]"]
+    assert draws.shape == (1, 2667, 3)  # every third
+    np.testing.assert_array_equal(draws[0, 5], [0, 2, 19])
+
+
+def test_a_single_parameter_beside_a_large_array_is_looked_at():
+    """It used to be only the first 256 entries: of a hierarchy with 300 effects, never the scale that follows them."""
+    effects = RNG.standard_normal((4, 500, MOST_WATCHED + 44)).astype(np.float32)
+    stuck = np.repeat(np.arange(4, dtype=np.float32)[:, None], 500, axis=1) + RIGHT[..., 0]
+    found = tree()
+    found["posterior"] = xarray.DataTree(
+        xarray.Dataset({"effects": (["chain", "draw", "group"], effects), "log_tau": (["chain", "draw"], stuck)})
+    )
+    assert "largest for log_tau" in next(doubts(found))
+
+
+def test_a_short_run_warns_and_keeps_its_words(sample):
+    with pytest.warns(VerdictWarning, match="do not rely on this run yet: effective draws") as told:
+        found = sample(steps=60)
+    sentences = [str(each.message) for each in told if each.category is VerdictWarning]
+    assert found.attrs["warnings"].splitlines() == sentences
+
+
+def test_a_warning_points_at_the_users_line(sample):
+    with pytest.warns(VerdictWarning) as told:
+        sample(steps=60)
+    assert {each.filename for each in told} == {sample.__code__.co_filename}
+
+
+def test_a_stored_run_keeps_them_too(sample, tmp_path):
+    with pytest.warns(VerdictWarning, match="effective draws"):
+        found = sample(steps=60, store=tmp_path / "run.zarr")
+    with xarray.open_datatree(tmp_path / "run.zarr", engine="zarr") as stored:
+        assert stored.attrs["warnings"] == found.attrs["warnings"]
+        assert "effective draws" in stored.attrs["warnings"]
+
+
+def test_a_good_run_is_silent(sample):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = sample(isotherm.eccadl(), steps=6_000, thin=6)
+    assert "warnings" not in found.attrs
+
+
+def test_a_stored_run_that_is_extended_until_it_is_good_forgets_them(sample, posterior, data, tmp_path):
+    with pytest.warns(VerdictWarning, match="effective draws"):
+        sample(isotherm.eccadl(), steps=60, thin=6, store=tmp_path / "run.zarr")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = isotherm.resume(tmp_path / "run.zarr", posterior, data, steps=6_000, progress=False)
+    assert "warnings" not in found.attrs
+
+
+def test_python_silences_them(sample):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", VerdictWarning)
+        sample(steps=60)
+    assert told == []
+
+
+def test_rare_levels_under_plain_batches_do_not_come_back_in_silence():
+    """Levels with 20 rows of 20,000 are in one batch of 200 out of five, and then kick with 100 times their weight."""
+    rng = np.random.default_rng(0)
+    rows, levels, rare = 20_000, 20, 15
+    level = np.concatenate([np.repeat(np.arange(rare), 20), rng.integers(rare, levels, rows - 20 * rare)])
+    late = rng.random(rows) < 1 / (1 + np.exp(1.5 - 0.5 * rng.standard_normal(levels)[level]))
+    data = {"level": level.astype(np.int32), "late": late.astype(np.float32)}
+
+    def log_likelihood(params, example):
+        return log_sigmoid((2 * example["late"] - 1) * (params["intercept"] + params["level"][example["level"]]))
+
+    def log_prior(params):
+        return -2 * (jnp.sum(params["level"] ** 2) + params["intercept"] ** 2)
+
+    init = {"intercept": np.float32(0), "level": np.zeros(levels, np.float32)}
+    posterior = isotherm.Posterior(log_likelihood, log_prior)
+    with pytest.warns(VerdictWarning) as told:
+        found = isotherm.sample(
+            posterior, isotherm.eccadl(), data, init, batch_size=200, passes=10, chains=4, progress=False
+        )
+    words = " ".join(str(each.message) for each in told)
+    assert "R-hat" in words or "friction" in words
+    assert "effective draws" in words
+    assert "level[" in words
+    assert found.attrs["warnings"]
