@@ -32,10 +32,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _PLACES[name]
     found = import_module(module)
-    if attribute is None:
-        value = found
-    else:
-        value = getattr(found, attribute, None) or import_module(f"{module}.{attribute}")
+    value = found if attribute is None else getattr(found, attribute, None) or import_module(f"{module}.{attribute}")
     globals()[name] = value
     return value
 
