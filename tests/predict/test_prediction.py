@@ -10,7 +10,7 @@ import zarr
 
 import isotherm
 from isotherm.models import GeneralisedLinear, families
-from isotherm.predict import blocks, draws, predict
+from isotherm.predict import blocks, draws, predict, prediction
 
 
 def made(chains=3, draws=7, features=4, seed=0, **stats):
@@ -178,7 +178,7 @@ def test_log_likelihoods_serve_arviz(fitted, tmp_path):
 
 def test_log_likelihoods_that_do_not_fit_want_a_store(fitted, monkeypatch):
     posterior, data, tree = fitted
-    monkeypatch.setattr("isotherm.predict.prediction.IN_MEMORY", 1000)
+    monkeypatch.setattr(prediction, "IN_MEMORY", 1000)
     with pytest.raises(ValueError, match="give store= to keep them on disk"):
         predict(tree, posterior, data, log_likelihood=True, progress=False)
 

@@ -1,24 +1,12 @@
 """Array types, named once: what a shape is called here is what it is called everywhere."""
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from jaxtyping import Array, Bool, Complex, Float, Int, Int32, Key, UInt32  # noqa: F401
 
 if TYPE_CHECKING:
     import xarray
-
-# Shapes are checked in the tests, by jaxtyping; a user without it loses nothing: there, Float[Array, "n d"] is Array.
-if TYPE_CHECKING or find_spec("jaxtyping"):
-    from jaxtyping import Array, Bool, Complex, Float, Int, Int32, Key, UInt32
-else:
-    from jax import Array
-
-    class Shaped:
-        def __class_getitem__(cls, item: Any) -> Any:
-            return item[0]
-
-    Bool = Complex = Float = Int = Int32 = Key = UInt32 = Shaped
 
 Scalar: TypeAlias = Float[Array, ""]
 Number: TypeAlias = Float[Array, ""] | float | int
