@@ -1,6 +1,6 @@
-"""How accurate eCCAdL is over step sizes, beside the truth and the other samplers: the tables of docs/eccadl.md.
+"""How accurate eCCAdL is over step sizes, beside the truth and the other samplers: the tables of docs/how-it-works/eccadl.md.
 
-    python benchmarks/accuracy.py TABLE [--seeds 0,1,2] [--data DIR] [--out docs/results/eccadl]
+    python benchmarks/accuracy.py TABLE [--seeds 0,1,2] [--data DIR] [--out benchmarks/results/eccadl]
     python benchmarks/accuracy.py letter|network [--steps 3000] [--resume] [--minutes 7]
 
 Each prints a row a run and writes them to a CSV. `linear` has the exact posterior, `mnist` and `cifar10` NUTS; `letter`
@@ -262,7 +262,7 @@ def main():
     parser.add_argument("table", choices=TABLES)
     parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=[0, 1, 2])
     parser.add_argument("--data", default=None, help="folder of the data sets")
-    parser.add_argument("--out", type=Path, default=Path("docs/results/eccadl"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/eccadl"))
     parser.add_argument("--draws", type=int, default=4000, help="NUTS draws")
     parser.add_argument("--steps", type=int, default=3000, help="eCCAdL's steps on letter and network")
     parser.add_argument("--resume", action="store_true", help="go on with the letter or network CSV that there is")

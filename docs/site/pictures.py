@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/gallery.md: run the Python blocks of the page, in order, where its pictures are."""
+"""Draw the pictures of docs/guide/gallery.md: run the Python blocks of the page, in order, where its pictures are."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A module of Flax NNX as a posterior over its parameters (docs/networks.md)."""
+"""A module of Flax NNX as a posterior over its parameters (docs/guide/networks.md)."""
 
 from collections.abc import Callable
 from typing import Any

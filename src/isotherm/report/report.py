@@ -80,7 +80,7 @@ def report(
 ) -> Path:
     """Write one HTML page about a run: whether to believe it, how it was made, and pictures of its draws.
 
-    The page holds everything it shows. docs/report.md says how to read each part.
+    The page holds everything it shows. docs/guide/report.md says how to read each part.
 
     Args:
         tree: what `isotherm.sample`, `isotherm.resume` or `isotherm.fit` returned, or draws of another sampler in

@@ -80,7 +80,7 @@ def check(
 
     R-hat and effective sample size cannot see a bias. This looks at the forces, the gradients of the log posterior, at
     the draws: where draws are right, the forces are zero on average and the covariance of draws and forces is −I
-    (docs/check.md). It takes a few passes over the data.
+    (docs/guide/check.md). It takes a few passes over the data.
 
     Args:
         tree: what `isotherm.sample`, `isotherm.resume` or `isotherm.fit` returned, or draws of another sampler with the

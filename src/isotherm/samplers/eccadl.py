@@ -8,7 +8,7 @@ is the equation of CCAdL and mCCAdL, and so is its invariant law. Three things d
 during the same h, so they are solved together, exactly: letter E, scheme BEOEB. Ŝ is an average over a window of recent
 batches of its own, so that the friction does not follow the noise of the force it balances. And from Ŝ and the
 curvature K̂, measured on the same batches, follow the noise friction with which a step of this size keeps a Gaussian as
-it is (dynamics/noise_friction.py) and the largest step size that is safe (docs/eccadl.md).
+it is (dynamics/noise_friction.py) and the largest step size that is safe (docs/how-it-works/eccadl.md).
 """
 
 from dataclasses import dataclass, field

@@ -2,7 +2,7 @@
 
 `nan` and `inf` stand as printed. "Improving the stability of the covariance-controlled adaptive Langevin thermostat for
 large-scale Bayesian sampling", Table 1 (MNIST, CIFAR-10) and Table 3 (letter, acoustic). Figures hold no numbers that
-could be read off; what the text says of them is in docs/results.
+could be read off; what the text says of them is in docs/measured/paper.md.
 """
 
 from math import inf, nan
