@@ -1,4 +1,4 @@
-"""Tables through the command line, beside scikit-learn and NUTS: the figures of docs/guide/tables.md.
+"""Tables through the command line, beside scikit-learn and NUTS: the figures of docs/measured/estimators.md.
 
     python benchmarks/tables.py make FOLDER    large.csv, with 1,000,000 rows and 30 columns, and three small tables
     isotherm fit FOLDER/large.csv --target bought --missing mean

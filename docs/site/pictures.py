@@ -7,7 +7,7 @@ from pathlib import Path
 DOCS = Path(__file__).parents[1]
 
 if __name__ == "__main__":
-    page = (DOCS / "gallery.md").read_text()
+    page = (DOCS / "guide/gallery.md").read_text()
     os.chdir(DOCS / "images")
     names: dict[str, object] = {}
     for block in re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):

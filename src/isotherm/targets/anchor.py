@@ -59,8 +59,8 @@ def anchor(
     """A posterior seen from a point near its mode, so that the cost of a draw does not grow with the data.
 
     It is the same posterior: some of the sum over examples is taken exactly, once, and batches estimate what is left,
-    which is little (docs/how-it-works/anchor.md). It takes a few passes over the data, needs second derivatives and d×d matrices,
-    and is worth it where there are many more examples than parameters and the posterior has one mode.
+    which is little (docs/how-it-works/anchor.md). It takes a few passes over the data, needs second derivatives and
+    d×d matrices, and is worth it where there are many more examples than parameters and the posterior has one mode.
 
     Args:
         posterior: the model.
