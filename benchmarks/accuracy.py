@@ -1,4 +1,4 @@
-"""How accurate eCCAdL is over step sizes, beside the truth and the other samplers: the tables of docs/measured/accuracy.md.
+"""How accurate eCCAdL is over step sizes, beside the truth and others: the tables of docs/measured/accuracy.md.
 
     python benchmarks/accuracy.py TABLE [--seeds 0,1,2] [--data DIR] [--out benchmarks/results/eccadl]
     python benchmarks/accuracy.py letter|network [--steps 3000] [--resume] [--minutes 7]
