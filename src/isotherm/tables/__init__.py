@@ -7,4 +7,5 @@ recipe → Posterior                  model
 draws → coefficients, scores        summary; in the terminal: printing; in the report: section
 options, from flags or TOML         options
 all of it                           command
+a file → arrays on disk             convert: for data larger than memory
 """

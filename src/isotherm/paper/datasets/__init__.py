@@ -6,7 +6,7 @@ Importing this is cheap: scikit-learn, pooch and pyarrow are imported only when 
 from isotherm.paper.datasets import acoustic, cifar10, digits, flights, letter, linear_regression, mnist
 from isotherm.paper.datasets.catalogue import Status, catalogue, check, fetch
 from isotherm.paper.datasets.source import DatasetError, Split
-from isotherm.paper.datasets.tables import convert, open_arrays
+from isotherm.tables.convert import convert, open_arrays
 
 __all__ = [
     "DatasetError",

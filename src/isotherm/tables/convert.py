@@ -10,25 +10,32 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from isotherm.lib import files
 from isotherm.lib.optional import extra
+from isotherm.lib.progress import progress_bar
 
-Source = str | os.PathLike[str]
+if TYPE_CHECKING:
+    from pyarrow import ChunkedArray, RecordBatch
+    from pyarrow.dataset import Dataset
+
+Place = str | os.PathLike[str]
 BLOCK_ROWS = 2**15
 CSV_BYTES = 2**23  # of a CSV file that are read together
+FORMATS = {".parquet": "parquet", ".csv": "csv", ".csv.gz": "csv"}
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]*")
 
 
 def convert(
-    source: Source | Sequence[Source],
-    folder: Source,
+    source: Place | Sequence[Place],
+    folder: Place,
     columns: Mapping[str, str | Sequence[str]] | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     progress: bool = True,
 ) -> dict[str, np.ndarray]:
     """Convert Parquet or CSV files into a folder of arrays that `isotherm.fit` and `isotherm.sample` take as `data`.
@@ -53,25 +60,16 @@ def convert(
         raise FileExistsError(f"{folder} exists; open it with isotherm.datasets.open_arrays, or choose another name")
     if not sources:
         raise ValueError("source must name at least one file, got none")
-    tables = [table_of(each) for each in sources]
-    chosen = {name: name for name in tables[0].names} if columns is None else dict(columns)
+    kind = None if dtype is None else np.dtype(dtype)
+    tables = [open_table(each, kind) for each in sources]
+    chosen = {name: name for name in tables[0].schema.names} if columns is None else dict(columns)
     for name in chosen:
         if not NAME.fullmatch(name):
             raise ValueError(f"columns has the name {name!r}, and an array of that name cannot be a file; rename it")
     partial = folder.with_name(f"{folder.name}.{os.urandom(4).hex()}{files.PARTIAL}")
     partial.mkdir(parents=True)
     try:
-        with ExitStack() as stack:
-            total = sum(table.rows for table in tables) if all(table.rows for table in tables) else None
-            add = stack.enter_context(_Bar(total, progress))
-            written = {name: stack.enter_context(ArrayFile(partial / f"{name}.npy")) for name in chosen}
-            for table in tables:
-                for block in table.blocks(sorted({each for of in chosen.values() for each in _listed(of)}), dtype):
-                    for name, of in chosen.items():
-                        written[name].add(_joined(block, of, dtype, written[name].rows))
-                    add(block.num_rows)
-        if not next(iter(written.values())).rows:
-            raise ValueError(f"{sources[0]} has no rows")
+        write_arrays(tables, sources, partial, chosen, kind, progress)
         os.replace(partial, folder)
         files.sync(folder.parent)
     finally:
@@ -79,15 +77,45 @@ def convert(
     return open_arrays(folder)
 
 
-def open_arrays(folder: Source) -> dict[str, np.ndarray]:
-    """The arrays of a folder that `isotherm.datasets.convert` made, or of any folder of .npy files, by their names.
+def write_arrays(
+    tables: "Sequence[Dataset]",
+    sources: Sequence[Path],
+    folder: Path,
+    chosen: Mapping[str, str | Sequence[str]],
+    dtype: np.dtype | None,
+    progress: bool,
+) -> None:
+    """Write the chosen columns of all tables, one after the other."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+
+    shown = TextColumn("converting rows"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    needed = sorted({each for of in chosen.values() for each in ([of] if isinstance(of, str) else of)})
+    # Parquet says how many rows it has; CSV would have to be read for that.
+    is_counted = all(path.suffix == ".parquet" for path in sources)
+    with ExitStack() as stack:
+        written = {name: stack.enter_context(ArrayFile(folder / f"{name}.npy")) for name in chosen}
+        bar = stack.enter_context(progress_bar(progress, *shown))
+        task = bar.add_task("", total=sum(table.count_rows() for table in tables) if is_counted else None)
+        for path, table in zip(sources, tables, strict=True):
+            for block in blocks(path, table, needed):
+                for name, of in chosen.items():
+                    written[name].add(join_columns(block, of, dtype, written[name].rows))
+                bar.advance(task, block.num_rows)
+        if not next(iter(written.values())).rows:
+            raise ValueError(f"{sources[0]} has no rows")
+
+
+def open_arrays(folder: Place) -> dict[str, np.ndarray]:
+    """Open a folder that `isotherm.datasets.convert` made, or any folder of .npy files: the arrays by their names.
 
     What they hold stays on disk.
     """
-    found = {path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in sorted(Path(folder).glob("*.npy"))}
-    if not found:
+    arrays = {
+        path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in sorted(Path(folder).glob("*.npy"))
+    }
+    if not arrays:
         raise FileNotFoundError(f"{folder} has no arrays: there is no file in it that ends with .npy")
-    return found
+    return arrays
 
 
 class ArrayFile:
@@ -126,74 +154,54 @@ class ArrayFile:
                 os.fsync(self.file.fileno())
 
 
-class ParquetTable:
-    def __init__(self, path: Path) -> None:
-        from pyarrow.parquet import ParquetFile
-
-        self.file = ParquetFile(path)
-        self.names, self.rows = list(self.file.schema_arrow.names), self.file.metadata.num_rows
-
-    def blocks(self, columns: list[str], dtype: Any) -> Iterator[Any]:
-        _check_columns(columns, self.names)
-        return self.file.iter_batches(BLOCK_ROWS, columns=columns)
-
-
-class CsvTable:
-    rows = 0  # not known before it is read
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with self._opened() as reader:
-            self.names = list(reader.schema.names)
-
-    def _opened(self, columns: list[str] | None = None, dtype: Any = None) -> Any:
-        from pyarrow import csv, from_numpy_dtype
-
-        types = None if dtype is None else {name: from_numpy_dtype(np.dtype(dtype)) for name in columns or []}
-        options = csv.ConvertOptions(include_columns=columns, column_types=types)
-        return csv.open_csv(self.path, csv.ReadOptions(block_size=CSV_BYTES), convert_options=options)
-
-    def blocks(self, columns: list[str], dtype: Any) -> Iterator[Any]:
-        from pyarrow import ArrowInvalid
-
-        _check_columns(columns, self.names)
-        try:
-            with self._opened(columns, dtype) as reader:
-                yield from reader
-        except ArrowInvalid as error:
-            raise ValueError(f"{self.path} cannot be read: {error}; if it is about a type, give a dtype") from error
-
-
-def table_of(path: Path) -> ParquetTable | CsvTable:
+def open_table(path: Path, dtype: np.dtype | None) -> "Dataset":
+    """Open a file as a data set of Arrow, of which only the names and types of its columns are read."""
     with extra("tables", "converting a table"):
         import pyarrow
-    kinds: dict[str, type[ParquetTable | CsvTable]] = {".parquet": ParquetTable, ".csv": CsvTable, ".csv.gz": CsvTable}
-    kind = next((kind for ending, kind in kinds.items() if path.name.endswith(ending)), None)
+        from pyarrow import csv, dataset
+    kind = next((kind for ending, kind in FORMATS.items() if path.name.endswith(ending)), None)
     if kind is None:
-        raise ValueError(f"source must end with {', '.join(kinds)}, got {path.name}")
+        raise ValueError(f"source must end with {', '.join(FORMATS)}, got {path.name}")
+    reading = csv.ReadOptions(block_size=CSV_BYTES)
     try:
-        return kind(path)
+        if kind == "parquet":
+            return dataset.dataset(path, format="parquet")
+        table = dataset.dataset(path, format=dataset.CsvFileFormat(read_options=reading))
+        if dtype is None:
+            return table
+        types = dict.fromkeys(table.schema.names, pyarrow.from_numpy_dtype(dtype))
+        converting = csv.ConvertOptions(column_types=types)
+        schema = pyarrow.schema(types.items())
+        format = dataset.CsvFileFormat(read_options=reading, convert_options=converting)
+        return dataset.dataset(path, schema=schema, format=format)
     except pyarrow.ArrowInvalid as error:
         raise ValueError(f"{path} cannot be read as {path.suffix[1:]}: {error}") from error
 
 
-def _check_columns(columns: list[str], names: list[str]) -> None:
+def blocks(path: Path, table: "Dataset", columns: list[str]) -> "Iterator[RecordBatch]":
+    """Read some columns of a file, some rows at a time, in the order of the file."""
+    from pyarrow import ArrowInvalid
+
+    names = table.schema.names
     if missing := [name for name in columns if name not in names]:
         raise ValueError(f"columns has {missing[0]!r}, which the table has not; it has {', '.join(names)}")
+    try:
+        batches = table.to_batches(columns=columns, batch_size=BLOCK_ROWS, batch_readahead=2)
+        yield from (batch for batch in batches if batch.num_rows)
+    except ArrowInvalid as error:
+        raise ValueError(f"{path} cannot be read: {error}; if it is about a type, give a dtype") from error
 
 
-def _listed(of: str | Sequence[str]) -> list[str]:
-    return [of] if isinstance(of, str) else list(of)
-
-
-def _joined(block: Any, of: str | Sequence[str], dtype: Any, first: int) -> np.ndarray:
-    """One column as a vector, several as a matrix; `first` is the number of the block's first row."""
-    vectors = [_numbers(name, block.column(name), first) for name in _listed(of)]
-    joined = vectors[0] if isinstance(of, str) else np.stack(vectors, axis=1)
+def join_columns(block: "RecordBatch", of: str | Sequence[str], dtype: np.dtype | None, first: int) -> np.ndarray:
+    """Return one column as a vector, several as a matrix; `first` is the number of the block's first row."""
+    if isinstance(of, str):
+        joined = numbers_of(of, block.column(of), first)
+    else:
+        joined = np.stack([numbers_of(name, block.column(name), first) for name in of], axis=1)
     return joined if dtype is None else joined.astype(dtype)
 
 
-def _numbers(name: str, column: Any, first: int) -> np.ndarray:
+def numbers_of(name: str, column: "ChunkedArray", first: int) -> np.ndarray:
     if column.null_count:
         row = first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise ValueError(f"column {name!r} has no value in row {row}; drop or fill such rows first")
@@ -201,25 +209,3 @@ def _numbers(name: str, column: Any, first: int) -> np.ndarray:
     if array.dtype.kind not in "biuf":
         raise TypeError(f"column {name!r} must hold numbers, got {column.type}; encode it as numbers first")
     return array
-
-
-class _Bar:
-    """Rows so far, and of how many if that is known; silent unless `show` and standard error is a terminal."""
-
-    def __init__(self, total: int | None, show: bool) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        console = Console(stderr=True)
-        shown = TextColumn("converting rows"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-        self.progress = Progress(
-            *shown, console=console, disable=not (show and (console.is_terminal or console.is_jupyter))
-        )
-        self.task = self.progress.add_task("", total=total)
-
-    def __enter__(self) -> Any:
-        self.progress.start()
-        return lambda rows: self.progress.advance(self.task, rows)
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()

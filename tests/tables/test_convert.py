@@ -5,7 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
-from isotherm.paper.datasets import convert, open_arrays, tables
+from isotherm.tables import convert as converting
+from isotherm.tables.convert import convert, open_arrays
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -15,8 +16,8 @@ TABLE = {"a": RNG.standard_normal(1000).astype("f4"), "b": np.arange(1000, dtype
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(tables, "BLOCK_ROWS", 300)
-    monkeypatch.setattr(tables, "CSV_BYTES", 4000)
+    monkeypatch.setattr(converting, "BLOCK_ROWS", 300)
+    monkeypatch.setattr(converting, "CSV_BYTES", 4000)
 
 
 @pytest.fixture
@@ -90,6 +91,9 @@ def test_refused(parquet, tmp_path):
     (tmp_path / "m.csv").write_text("a\n" + "1\n" * 3000 + "1.5\n" * 3000)
     with pytest.raises(ValueError, match=r"m\.csv cannot be read: .* int64.* give a dtype"):
         convert(tmp_path / "m.csv", tmp_path / "t")
+    (tmp_path / "e.csv").write_text("a,b\n")
+    with pytest.raises(ValueError, match=r"e\.csv has no rows"):
+        convert(tmp_path / "e.csv", tmp_path / "t")
     assert not (tmp_path / "t").exists()
     assert not list(tmp_path.glob("*.partial"))
     with pytest.raises(FileNotFoundError, match="no arrays"):
