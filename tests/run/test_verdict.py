@@ -166,6 +166,14 @@ def test_diverged_and_hardly_begun_runs_have_warnings_of_their_own():
     assert said(RIGHT[:, :3]) == []
 
 
+def test_draws_that_are_not_finite_are_worth_nothing():
+    broken = RIGHT.copy()
+    broken[0, :, 1] = np.nan
+    r_hat, ess = converged(broken, ["a", "b", "c"], STRICT)
+    assert (r_hat.good, r_hat.found) == (False, "inf, largest for b")
+    assert (ess.good, ess.found) == (False, "0, fewest for b")
+
+
 def test_too_few_draws_to_look_at_are_a_bad_line():
     (line,) = converged(RIGHT[:, :3], ["a", "b", "c"], STRICT)
     assert not line.good

@@ -110,7 +110,7 @@ def converged(draws: np.ndarray, names: list[str], bounds: Bounds) -> list[Line]
     if draws.shape[1] < FEWEST_DRAWS:
         return [Line("effective draws", False, f"{draws.shape[1]} draws", f"at least {bounds.ess:g}", "run longer")]
     found = convergence(draws)
-    moves = np.ptp(draws, axis=(0, 1)) > 0  # what never moves has no numbers
+    moves = (draws != draws[:1, :1]).any(axis=(0, 1))  # a NaN is never the same; what never moves has no numbers
     ess = np.where(moves, np.nan_to_num(found.least_ess), np.inf)
     r_hat = np.where(moves, np.nan_to_num(found.r_hat, nan=np.inf, posinf=np.inf), 1.0)
     fewest, largest = int(np.argmin(ess)), int(np.argmax(r_hat))
