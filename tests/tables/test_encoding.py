@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from isotherm.models.units import column_units
 from isotherm.tables import encoding, preparing
 from isotherm.tables.options import Options
 
@@ -29,7 +30,7 @@ def test_numbers_are_standardised_and_levels_are_codes(table):
     recipe, train, held_out = prepared(table, missing="mean", holdout=0.0)
     assert held_out is None
     a = np.array([np.nan if i % 10 == 0 else i for i in range(ROWS)])
-    z = (a - np.nanmean(a)) / np.nanstd(a)
+    z = (a - np.nanmean(a)) / column_units(a[~np.isnan(a)]).scale
     np.testing.assert_allclose(train["numbers"][:, 0], np.nan_to_num(z), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(train["numbers"][:, 1].mean(), 0, atol=1e-6)
     (column,) = recipe.levels
@@ -103,3 +104,12 @@ def test_a_test_file_instead_of_held_out_rows(table, tmp_path):
     made = prepared(table, missing="mean", test=str(tmp_path / "test.csv"))
     assert len(made.train["y"]) == ROWS
     assert len(made.held_out["y"]) == 10
+
+
+def test_a_rare_indicator_is_as_large_as_where_it_is_1(tmp_path):
+    """By its standard deviation, 0.1, its effect would have a prior ten times as wide as that of a common one."""
+    lines = ["rare,x,y", *(f"{int(i % 100 == 0)},{i % 7},{i}" for i in range(1000))]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    rare, x = prepared(tmp_path / "t.csv", holdout=0.0).recipe.numbers
+    assert rare.scale == pytest.approx(0.99**0.5)
+    assert x.scale == pytest.approx(np.std(np.arange(1000) % 7) / np.mean(np.arange(1000) % 7 != 3) ** 0.5)

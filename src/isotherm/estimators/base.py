@@ -13,12 +13,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from isotherm.estimators.rows import NO_UNITS, Rows, filled, make_rows
+from isotherm.estimators.rows import Rows, filled, make_rows
 from isotherm.lib import arguments
 from isotherm.lib.types import Example, Params, Results
 from isotherm.models.families import Bernoulli, Categorical
 from isotherm.models.model import Model, method
 from isotherm.models.predictors import Weighted, WithFamily
+from isotherm.models.units import NO_UNITS, column_units, standard_units
 from isotherm.posterior import Posterior
 from isotherm.predict import predict
 from isotherm.run.check import Verdict, check
@@ -67,7 +68,7 @@ class BayesianEstimator(BaseEstimator):
             raise ValueError("sample_weight must have a positive entry, got zero weights only")
         rows = make_rows(X, y, weight)
         self._check_rows(rows)
-        self._units = rows.column_units(self._is_centred)
+        self._units = column_units(rows.X, rows.weight, self._is_centred)
         model = self._model(X.shape[1])
         columns = {
             "x": self._units.standard(rows.X).astype(np.float32),
@@ -174,7 +175,7 @@ class Regressor(RegressorMixin, BayesianEstimator):
         return self._sample(X, np.asarray(y, np.float64), sample_weight)
 
     def _targets(self, rows: Rows) -> np.ndarray:
-        self._target_units = rows.units(rows.y, self._is_centred)
+        self._target_units = standard_units(rows.y, rows.weight, self._is_centred)
         return self._target_units.standard(rows.y).astype(np.float32)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 
 from isotherm.estimators.base import BayesianEstimator, Classifier, Regressor
-from isotherm.estimators.rows import NO_UNITS, Rows
+from isotherm.estimators.rows import Rows
 from isotherm.lib.types import Params, Results
 from isotherm.models.families import Gaussian, Poisson
 from isotherm.models.model import Model
 from isotherm.models.predictors import GeneralisedLinear
+from isotherm.models.units import NO_UNITS
 from isotherm.run.labels import good_chains
 
 

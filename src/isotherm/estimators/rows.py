@@ -1,4 +1,4 @@
-"""From a table to rows that a model takes: weights, standard units, and sizes that are compiled once.
+"""From a table to rows that a model takes: weights, and sizes that are compiled once.
 
 Few rows are sorted, and equal ones become one that counts as often. So the order of the rows does not matter, and a
 weight of 2 is the same as a row that is there twice, draw for draw. They are then filled up, with rows of weight 0, to
@@ -14,43 +14,12 @@ LEAST = 16  # rows of the smallest size
 FINEST = 256  # rows: sizes are powers of two up to this, and its multiples beyond
 
 
-class Units(NamedTuple):
-    """Where columns begin and how large they are: (x − centre)/scale is in standard units."""
-
-    centre: np.ndarray
-    scale: np.ndarray
-
-    def standard(self, values: np.ndarray) -> np.ndarray:
-        return (values - self.centre) / self.scale
-
-
-NO_UNITS = Units(np.zeros(()), np.ones(()))
-
-
 class Rows(NamedTuple):
     """Distinct rows, their targets, and how often each counts."""
 
     X: np.ndarray
     y: np.ndarray
     weight: np.ndarray
-
-    def units(self, values: np.ndarray, centred: bool = True) -> Units:
-        """Units of columns of these rows; one that does not vary keeps its scale. Unless `centred`, centres are 0."""
-        centre = np.average(values, axis=0, weights=self.weight) if centred else np.zeros(values.shape[1:])
-        spread = np.sqrt(np.average((values - centre) ** 2, axis=0, weights=self.weight))
-        varies = spread > 1e-10 * np.abs(values).max(axis=0, initial=0)
-        return Units(centre, np.where(varies, spread, 1.0))
-
-    def column_units(self, centred: bool = True) -> Units:
-        """Units of the columns of X. One that has the same value in most rows, such as an indicator of something rare,
-        is as large as where it has another: its standard deviation is divided by the root of the share of those rows.
-        By its standard deviation alone, an indicator of one row in a thousand would be 30, and so would, by the prior,
-        be what it does."""
-        units = self.units(self.X, centred)
-        weights = None if (self.weight == self.weight[0]).all() else self.weight  # without, there is nothing to sort
-        middle = np.quantile(self.X, 0.5, axis=0, method="inverted_cdf", weights=weights)
-        share = np.average(middle != self.X, axis=0, weights=self.weight)
-        return units._replace(scale=units.scale / np.sqrt(np.where(share > 0, share, 1.0)))
 
 
 def make_rows(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Rows:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotherm.lib.types import Batch
+from isotherm.models.units import column_units
 from isotherm.tables.columns import MISSING, Column, Levels, Numbers, Table, plain, quoted
 from isotherm.tables.recipe import LevelColumn, NumberColumn, Recipe
 
@@ -41,10 +42,10 @@ def number_plan(name: str, column: Numbers, rule: str) -> NumberColumn:
     coefficient all the same, of which only the prior is known."""
     there = column.values[~column.is_missing()]
     missing = len(column.values) - len(there)
-    mean, scale = (float(there.mean()), float(there.std())) if there.size else (0.0, 1.0)
+    mean, scale = column_units(there) if there.size else (0.0, 1.0)
     if not np.isfinite(scale):
         raise ValueError(f"the numbers of the column {quoted(name)} are too large to be standardised; rescale them")
-    return NumberColumn(name, mean, scale or 1.0, missing, rule == "indicator" and missing > 0)
+    return NumberColumn(name, float(mean), float(scale), missing, rule == "indicator" and missing > 0)
 
 
 def level_plan(name: str, column: Levels, rule: str) -> LevelColumn:
