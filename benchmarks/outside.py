@@ -21,6 +21,7 @@ from accuracy import letter_drbm, mnist_network
 from isotherm.run.assemble import make_run
 from isotherm.run.chains import Chains
 from isotherm.run.plan import Plan
+from isotherm.targets.target import as_target
 
 PROBLEMS = {"letter": (letter_drbm, 1000, 3000, 8192), "network": (mnist_network, 256, 8000, 4096)}
 AT_ONCE = 500  # steps of a call
@@ -74,7 +75,11 @@ def main():
 
     @jax.jit
     def outside(v, position, Q, batch):
-        S = materials.posterior.noisy(position, batch, population=population, unravel=unravel, size=n).covariance
+        S = (
+            as_target(materials.posterior)
+            .noisy(position, batch, population=population, unravel=unravel, size=n)
+            .covariance
+        )
         image = S.matvec(v.astype(Q.dtype))
         return image - (Q @ image) @ Q
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import isotherm
+from isotherm.targets.target import as_target
 
 blackjax = pytest.importorskip("blackjax")
 N, n = 1_000, 100
@@ -50,7 +51,7 @@ def test_a_step_is_the_samplers(name):
     @jax.jit
     def expected(state):
         batch = jnp.asarray(ROWS[n : 2 * n])
-        noisy = POSTERIOR.noisy(state.position, batch, population=N, unravel=lambda flat: {"mean": flat})
+        noisy = as_target(POSTERIOR).noisy(state.position, batch, population=N, unravel=lambda flat: {"mean": flat})
         return sampler.step(key, state, noisy).position
 
     np.testing.assert_allclose(after.position["mean"], expected(state.sampler), rtol=1e-5)

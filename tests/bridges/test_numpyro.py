@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import isotherm
+from isotherm.targets.target import Target, opened
 
 numpyro = pytest.importorskip("numpyro")
 dist = pytest.importorskip("numpyro.distributions")
@@ -128,8 +129,8 @@ def test_sample_and_a_table():
 
 def test_own_data_and_start_can_be_given_all_the_same():
     model = isotherm.from_numpyro(line, {"x": X, "y": Y})
-    plain, data, init = model.opened({"x": X[:3], "y": Y[:3]}, {"slope": 1.0})
-    assert type(plain) is isotherm.Posterior
+    target, data, init = opened(model, {"x": X[:3], "y": Y[:3]}, {"slope": 1.0})
+    assert type(target) is Target
     assert len(data["x"]) == 3
     assert init == {"slope": 1.0}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from isotherm.dynamics.covariance import Dense, Diagonal, Local, LowRank, running, windowed
-from isotherm.posterior import Covariance, Curvature
+from isotherm.targets.noisy import Covariance, Curvature
 
 d, n = 12, 200
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from isotherm.dynamics.matrix_exponential import ACTIONS, THETA, Growing, Krylov, krylov
 from isotherm.dynamics.tridiagonal import decay
-from isotherm.posterior import Covariance
+from isotherm.targets.noisy import Covariance
 
 
 class Explicit(Covariance):

@@ -10,6 +10,7 @@ import pytest
 import isotherm
 from isotherm.run.loop import observed
 from isotherm.samplers.base import Renewing
+from isotherm.targets.target import as_target
 
 BUILDERS = {
     "eccadl": isotherm.eccadl,
@@ -39,7 +40,7 @@ def _build(request):
 
 def evaluate(theta, seed=0):
     rng = np.random.default_rng(seed)
-    return POSTERIOR.noisy(theta, jnp.asarray(rng.standard_normal((8, d)), theta.dtype), population=20)
+    return as_target(POSTERIOR).noisy(theta, jnp.asarray(rng.standard_normal((8, d)), theta.dtype), population=20)
 
 
 def eager_step(sampler, key, state):

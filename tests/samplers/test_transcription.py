@@ -15,6 +15,7 @@ from scipy.special import expit
 
 import isotherm
 from isotherm.dynamics.noise_friction import balanced, kinetic_energy
+from isotherm.targets.target import as_target
 
 N, n, d, STEPS = 60, 12, 5, 200
 rng = np.random.default_rng(7)
@@ -42,7 +43,7 @@ def ours(sampler):
     data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
 
     def noisy(theta, rows):
-        found = POSTERIOR.noisy(theta, jax.tree.map(lambda a: a[rows], data), population=N)
+        found = as_target(POSTERIOR).noisy(theta, jax.tree.map(lambda a: a[rows], data), population=N)
         return dataclasses.replace(found, _fresh=lambda key, theta, size: noisy(theta, OWN_ROWS))
 
     keys = jax.random.split(jax.random.key(3), STEPS + 1)
@@ -186,7 +187,7 @@ def test_eccadl(settings, h, start):
     keys = jax.random.split(jax.random.key(3), STEPS + 1)
 
     def noisy(theta, rows):
-        return POSTERIOR.noisy(theta, jax.tree.map(lambda a: a[rows], data), population=N)
+        return as_target(POSTERIOR).noisy(theta, jax.tree.map(lambda a: a[rows], data), population=N)
 
     @jax.jit
     def one(key, state, rows, own_rows):

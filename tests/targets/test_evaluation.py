@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from isotherm.targets.target import as_target
+
 POSITION = jnp.array([0.5, -1.0, 2.0, 0.25])  # offset, then slope
 
 
@@ -15,7 +17,7 @@ def test_the_force_on_the_rows_that_were_drawn(make, posterior, replace):
     noisy, next_key = run.evaluation.noisy(key, POSITION, run.data)
     batch_key, expected_key = jax.random.split(key)
     batch = run.batches.take(batch_key, run.data)
-    expected = posterior.noisy(
+    expected = as_target(posterior).noisy(
         POSITION, batch, population=200, replace=replace, unravel=lambda p: {"offset": p[0], "slope": p[1:]}
     )
     np.testing.assert_array_equal(noisy.force, expected.force)
@@ -30,7 +32,7 @@ def test_the_force_on_rows_that_were_drawn_with_other_probabilities(make, poster
     key = jax.random.key(3)
     noisy, _ = run.evaluation.noisy(key, POSITION, run.data)
     batch, weights = run.batches.take_weighted(jax.random.split(key)[0], run.data, run.evaluation.table)
-    expected = posterior.noisy(
+    expected = as_target(posterior).noisy(
         POSITION, batch, population=200, unravel=lambda p: {"offset": p[0], "slope": p[1:]}, weights=weights
     )
     np.testing.assert_array_equal(noisy.force, expected.force)

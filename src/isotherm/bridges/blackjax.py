@@ -9,8 +9,10 @@ from jax.flatten_util import ravel_pytree
 from isotherm.lib import arguments
 from isotherm.lib.optional import extra
 from isotherm.lib.types import Batch, Number, Params, RandomKey, Vector
-from isotherm.posterior import Noisy, Posterior, opened
+from isotherm.posterior import Posterior
 from isotherm.samplers.base import Renewing, Sampler, check_sampler
+from isotherm.targets.noisy import Noisy
+from isotherm.targets.target import opened
 
 if TYPE_CHECKING:
     from blackjax.base import SamplingAlgorithm  # type: ignore[import-untyped]

@@ -26,7 +26,7 @@ class Network(Posterior):
     module: Callable[[Params], Any]
 
     def opened(self, data: Batch | None, init: Params | None) -> tuple[Posterior, Batch, Params | None]:
-        return self.plain, data, self.params if init is None else init
+        return self, data, self.params if init is None else init
 
     def modules(self, tree: Results, number: int = 100) -> list[Any]:
         """Modules with the parameters of so many draws, evenly spread over the chains and over the run."""

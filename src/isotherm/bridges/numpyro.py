@@ -80,7 +80,7 @@ class NumPyroModel(Posterior):
     values: Callable[[Params], dict[str, jax.Array]]  # parameters → values of latent and deterministic sites
 
     def opened(self, data: Batch | None, init: Params | None) -> tuple[Posterior, Batch, Params | None]:
-        return self.plain, self.data if data is None else data, self.start if init is None else init
+        return self, self.data if data is None else data, self.start if init is None else init
 
     def start(self, key: RandomKey) -> Params:
         """Parameters near 0, a little different for each key."""

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from isotherm.dynamics.tridiagonal import decay
 from isotherm.lib.types import Array, Float, Int, Number, Scalar, Vector
-from isotherm.posterior import Covariance
+from isotherm.targets.noisy import Covariance
 
 Matvec = Callable[[Vector], Vector]
 Rows = Float[Array, "k d"] | tuple[Vector, ...]

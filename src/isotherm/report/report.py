@@ -13,12 +13,13 @@ from isotherm.diagnostics.convergence import FEWEST_DRAWS, Convergence, converge
 from isotherm.lib.optional import require
 from isotherm.lib.types import Batch, Params, Results
 from isotherm.lib.version import __version__
-from isotherm.posterior import Posterior, opened
+from isotherm.posterior import Posterior
 from isotherm.report import html, plots
 from isotherm.report.html import Entry, Table
 from isotherm.run.check import Moments, Verdict, check, check_without_data, watched_draws
 from isotherm.run.labels import first_bad_steps
 from isotherm.run.verdict import STRICT, friction_law, has_friction, sizes, temperature_law
+from isotherm.targets.target import opened
 
 WORST = 3  # parameters with a trace
 TRACE = (

@@ -16,11 +16,12 @@ from isotherm.data.on_disk import Column, on_disk
 from isotherm.data.sharded import CHAINS, Shards, make_mesh, spread
 from isotherm.lib import arguments
 from isotherm.lib.types import Batch, Float, Json, Params
-from isotherm.posterior import Posterior, opened
+from isotherm.posterior import Posterior
 from isotherm.samplers.base import Sampler, check_sampler
 from isotherm.targets import checks
 from isotherm.targets.evaluation import Evaluation
 from isotherm.targets.start import MOST_SEED, started
+from isotherm.targets.target import Target, opened
 
 MOST_CHAINS = 2**16  # far more than anyone runs: a slip of the keyboard, not a wish
 
@@ -66,7 +67,7 @@ def make_run(
     """Check everything that can be wrong, in words, before the loop is compiled. `table` is what was made of
     `probabilities` before, in a run that is resumed. Where there are several processes, each has its own rows."""
 
-    def settings_and_data() -> tuple[int, int, Posterior, Batch, Params | None]:
+    def settings_and_data() -> tuple[int, int, Target, Batch, Params | None]:
         check_sampler(sampler)
         integers = arguments.integer("chains", chains, 1, MOST_CHAINS), arguments.integer("seed", seed, 0, MOST_SEED)
         if not isinstance(replace, bool | np.bool_):

@@ -12,7 +12,7 @@ from isotherm.diagnostics.stein import BLOCKS, SteinMoments, SteinTails, stein_m
 from isotherm.lib import arguments
 from isotherm.lib.progress import Passes
 from isotherm.lib.types import Batch, Params, Results
-from isotherm.posterior import Posterior, opened
+from isotherm.posterior import Posterior
 from isotherm.run.goal import watched
 from isotherm.run.labels import as_sampled, first_bad_steps
 from isotherm.run.verdict import RARE, STRICT, Line, converged, entries, sizes, statistics
@@ -21,6 +21,7 @@ from isotherm.targets.checks import as_data, check_data
 from isotherm.targets.forces import forces_at
 from isotherm.targets.parameter_names import named_entries, nested_params
 from isotherm.targets.start import is_function, starting_points
+from isotherm.targets.target import Target, opened
 
 SHIFT = 0.1  # standard deviations by which the mean may be off, root mean square over parameters,
 WORST_SHIFT = 0.15  # and for one parameter
@@ -95,7 +96,7 @@ def check(
         A `Verdict`: `bool(verdict)`, `print(verdict)`, `verdict.table`.
     """
     seed = arguments.integer("seed", seed, 0)
-    _, data, _ = opened(posterior, data)
+    target, data, _ = opened(posterior, data)
     data = as_data(data)
     check_data(data)
     tree = as_sampled(tree)
@@ -112,7 +113,7 @@ def check(
         elif draws.shape[1] < FEWEST_DRAWS or not finite.any():
             not_checked.append("mean, variance and tails: there are too few draws")
         else:
-            moments = _moments(draws[finite], names, posterior, params, data, seed, passes)
+            moments = _moments(draws[finite], names, target, params, data, seed, passes)
             lines += [_shift(moments), _trace(moments.found), _variances(moments), _tails(moments)]
         return Verdict(tuple(lines), tuple(not_checked), passes.done, moments)
 
@@ -159,7 +160,7 @@ def diverged(tree: Results) -> list[Line]:
 
 
 def _moments(
-    draws: np.ndarray, names: list[str], posterior: Posterior, params: Params, data: Batch, seed: int, passes: Passes
+    draws: np.ndarray, names: list[str], posterior: Target, params: Params, data: Batch, seed: int, passes: Passes
 ) -> Moments:
     rng = np.random.default_rng(seed)
     every = max(1, draws.shape[0] * draws.shape[1] // MOST_DRAWS)

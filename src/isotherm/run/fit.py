@@ -11,7 +11,7 @@ from isotherm.data import processes
 from isotherm.data.batches import placed
 from isotherm.lib import arguments
 from isotherm.lib.types import Batch, Json, Params, Results
-from isotherm.posterior import Posterior, opened
+from isotherm.posterior import Posterior
 from isotherm.run.assemble import Run, make_run, mesh_for
 from isotherm.run.goal import BURN_IN_SHARE, FEWEST, Goal
 from isotherm.run.labels import good_chains
@@ -22,6 +22,7 @@ from isotherm.targets import checks
 from isotherm.targets.anchor import LARGE_SHARE, CannotAnchor, anchor
 from isotherm.targets.anchored import Anchored
 from isotherm.targets.start import is_function
+from isotherm.targets.target import Target, opened
 
 BURN_IN = 100  # steps on an anchored posterior: chains start at typical draws, and forget their starts soon
 FIRST_DRAWS = 400  # of each chain, at least, before the first look at convergence
@@ -113,7 +114,7 @@ def fit(
 
 
 def anchored_or_why_not(
-    posterior: Posterior, data: Batch, init: Params | None, settings: Json, progress: bool
+    posterior: Target, data: Batch, init: Params | None, settings: Json, progress: bool
 ) -> tuple[Anchored | None, str]:
     """The anchored posterior, if there is one, and why it is not used, in a sentence, if it is not."""
     rows = sum(processes.row_counts(data))
@@ -179,9 +180,7 @@ def anchored_notes(anchored: Anchored) -> Json:
     }
 
 
-def plain_run(
-    posterior: Posterior, data: Batch, init: Params | None, settings: Json, why: str
-) -> tuple[Run, Plan, int]:
+def plain_run(posterior: Target, data: Batch, init: Params | None, settings: Json, why: str) -> tuple[Run, Plan, int]:
     """A run of eccadl on plain batches, or on all rows if they are few; its first plan; and how many steps it may
     have."""
     rows = sum(processes.row_counts(data))

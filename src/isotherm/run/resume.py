@@ -16,7 +16,7 @@ from isotherm.data import processes
 from isotherm.data.sharded import CHAINS
 from isotherm.lib import arguments
 from isotherm.lib.types import Batch, Draws, Json, Params, Results
-from isotherm.posterior import Posterior, opened
+from isotherm.posterior import Posterior
 from isotherm.run.assemble import Run, make_run
 from isotherm.run.chains import carry_shapes, missing_draws
 from isotherm.run.execute import execute
@@ -35,6 +35,7 @@ from isotherm.store.disk import StoreError
 from isotherm.store.folder import SAMPLER, Checkpoint, as_path, latest, locked
 from isotherm.store.header import Header
 from isotherm.targets.start import flattening
+from isotherm.targets.target import opened
 
 Tree = TypeVar("Tree")
 

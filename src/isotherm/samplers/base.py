@@ -17,7 +17,7 @@ from isotherm.dynamics import flows
 from isotherm.dynamics.splitting import Moves
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Int, Number, RandomKey, Scalar, Setting, Vector
-from isotherm.posterior import Noisy
+from isotherm.targets.noisy import Noisy
 
 STATIC = {"static": True}  # marks a field that is part of the program rather than of its data
 

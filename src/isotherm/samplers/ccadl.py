@@ -17,9 +17,9 @@ from jax.tree_util import register_dataclass
 from isotherm.dynamics.covariance import blend, running
 from isotherm.lib import arguments
 from isotherm.lib.types import RandomKey, Vector
-from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat
 from isotherm.samplers.sgnht import SGNHT
+from isotherm.targets.noisy import Noisy
 
 
 @register_dataclass

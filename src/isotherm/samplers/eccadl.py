@@ -22,8 +22,8 @@ from isotherm.dynamics import flows, noise_friction, splitting
 from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Directions, Estimate, Local, LowRank
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Bool, Int, Number, RandomKey, Scalar, Setting, Vector
-from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat, normals
+from isotherm.targets.noisy import Noisy
 
 LETTERS = "BEO"
 EXACT = "BEOEB"  # the scheme whose variance dynamics/noise_friction.py knows for any A; of others it knows it for A = 0

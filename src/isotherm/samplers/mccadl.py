@@ -24,8 +24,8 @@ from isotherm.dynamics import splitting
 from isotherm.dynamics.matrix_exponential import ACTIONS
 from isotherm.lib import arguments
 from isotherm.lib.types import Number, RandomKey
-from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat
+from isotherm.targets.noisy import Noisy
 
 LETTERS = "ABCDO"
 

@@ -13,9 +13,9 @@ import jax
 from jax.tree_util import register_dataclass
 
 from isotherm.lib.types import RandomKey
-from isotherm.posterior import Noisy
 from isotherm.samplers.base import Overdamped, OverdampedState
 from isotherm.samplers.sgld import SGLD
+from isotherm.targets.noisy import Noisy
 
 
 @register_dataclass

@@ -17,8 +17,8 @@ from jax.tree_util import register_dataclass
 
 from isotherm.lib import arguments
 from isotherm.lib.types import RandomKey, Setting
-from isotherm.posterior import Noisy
 from isotherm.samplers.base import State, Thermostat
+from isotherm.targets.noisy import Noisy
 
 
 @register_dataclass

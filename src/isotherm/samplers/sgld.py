@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
 from isotherm.lib.types import RandomKey, Vector
-from isotherm.posterior import Noisy
 from isotherm.samplers.base import Overdamped, OverdampedState
+from isotherm.targets.noisy import Noisy
 
 
 @register_dataclass

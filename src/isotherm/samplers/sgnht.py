@@ -18,8 +18,8 @@ from jax.tree_util import register_dataclass
 
 from isotherm.dynamics import splitting
 from isotherm.lib.types import RandomKey, Vector
-from isotherm.posterior import Noisy
 from isotherm.samplers.base import STATIC, State, Thermostat
+from isotherm.targets.noisy import Noisy
 
 LETTERS = "ABDO"
 

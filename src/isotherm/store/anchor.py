@@ -10,11 +10,12 @@ import numpy as np
 
 from isotherm.data.alias_table import AliasTable
 from isotherm.lib.types import Json
-from isotherm.posterior import Posterior, Unravel
+from isotherm.posterior import Unravel
 from isotherm.store import checkpoint
 from isotherm.store.checkpoint import damaged
 from isotherm.targets.anchored import Anchored, Coordinates, Findings
 from isotherm.targets.evaluation import Evaluation
+from isotherm.targets.target import Target
 
 NAME = "constants"
 TABLE = ("rows.thresholds", "rows.aliases", "rows.weights")
@@ -39,8 +40,8 @@ def write(folder: Path, evaluation: Evaluation) -> str:
 
 
 def read(
-    folder: Path, sha256: str, posterior: Posterior, unravel: Unravel, parameters: int
-) -> tuple[Posterior, AliasTable | None]:
+    folder: Path, sha256: str, posterior: Target, unravel: Unravel, parameters: int
+) -> tuple[Target, AliasTable | None]:
     """The posterior of the run, made of the user's, and its row probabilities."""
     plain = posterior.plain
     if not sha256:

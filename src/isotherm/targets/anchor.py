@@ -14,7 +14,7 @@ from isotherm.data.on_disk import host, shapes
 from isotherm.lib import arguments
 from isotherm.lib.progress import Passes
 from isotherm.lib.types import Batch, Params, Scalar, Vector
-from isotherm.posterior import Posterior, Unravel, opened
+from isotherm.posterior import Posterior, Unravel
 from isotherm.targets import checks, minibatch_noise
 from isotherm.targets.anchored import Anchored, Coordinates, Findings, whitened
 from isotherm.targets.evaluation import Evaluation
@@ -23,6 +23,7 @@ from isotherm.targets.other_modes import another_mode
 from isotherm.targets.parameter_names import entry_name
 from isotherm.targets.start import MOST_SEED, flattening, starting_points
 from isotherm.targets.sums import RowSums
+from isotherm.targets.target import opened
 
 MOST_PARAMETERS = 1024  # for which d×d matrices are decomposed, and eccadl's covariance is dense
 STAGES = ((2_000, 10), (20_000, 100))  # rows, at least and for each parameter, on which the mode is looked for first

@@ -20,7 +20,8 @@ from jax.tree_util import register_dataclass
 
 from isotherm.data.alias_table import AliasTable
 from isotherm.lib.types import Example, Matrix, Number, Params, Scalar, Vector
-from isotherm.posterior import Posterior, Unravel
+from isotherm.posterior import Unravel
+from isotherm.targets.target import Target
 
 START = 2**31  # the random stream of starting points: no step has this number
 ARRAYS = ("coordinates", "gradient", "hessian", "rows", "findings")
@@ -60,7 +61,7 @@ class Findings(NamedTuple):
 
 @partial(register_dataclass, data_fields=ARRAYS, meta_fields=FUNCTIONS)
 @dataclass(frozen=True, repr=False)
-class Anchored(Posterior, has_arrays=True):
+class Anchored(Target, has_arrays=True):
     """What `isotherm.anchor` returns; it goes wherever a `Posterior` goes. `log_likelihood` and `log_prior` are the
     model's."""
 

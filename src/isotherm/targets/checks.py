@@ -12,9 +12,9 @@ from isotherm.data.alias_table import AliasTable
 from isotherm.data.data_frames import columns, is_table
 from isotherm.data.on_disk import Column, host, on_disk, opened, shapes, streamed
 from isotherm.lib.types import Array, Batch, Float, Params, Scalar, Vector
-from isotherm.posterior import Posterior
 from isotherm.targets.evaluation import Evaluation
 from isotherm.targets.parameter_names import variable_names
+from isotherm.targets.target import Target
 
 MOST_ROWS = 2**31 - 1  # of all processes together
 LOST = 1e-4  # of a column's range: rounding by more than this changes what the column says
@@ -116,7 +116,7 @@ def check_data(data: Batch) -> int:
     return int(array.shape[0])
 
 
-def chosen_batch_size(posterior: Posterior, batch_size: int | None) -> int:
+def chosen_batch_size(posterior: Target, batch_size: int | None) -> int:
     """The one that is given, or the posterior's own choice."""
     size = posterior.chosen_batch_size if batch_size is None else batch_size
     if size is None:
@@ -124,7 +124,7 @@ def chosen_batch_size(posterior: Posterior, batch_size: int | None) -> int:
     return size
 
 
-def check_no_table(posterior: Posterior) -> None:
+def check_no_table(posterior: Target) -> None:
     if posterior.table is not None:
         raise ValueError(
             "probabilities must not be given with an anchored posterior, which has its own; leave them out"
@@ -225,7 +225,7 @@ def _block_rows(array: np.ndarray | Column) -> int:
     return max(1, min(BLOCK_ROWS, CHECK_BYTES // max(1, row)))
 
 
-def check_model(posterior: Posterior, params: Params, data: Batch) -> None:
+def check_model(posterior: Target, params: Params, data: Batch) -> None:
     """Both functions can be hashed and, traced on shapes alone, return scalars."""
     example = jax.tree.map(
         lambda column: jax.ShapeDtypeStruct(jnp.shape(column)[1:], jnp.result_type(column)), shapes(data)

@@ -9,7 +9,9 @@ from isotherm.data.alias_table import AliasTable
 from isotherm.data.batches import Batches, Requests
 from isotherm.data.sharded import Part, Shards
 from isotherm.lib.types import Array, Batch, Float, Params, RandomKey, Scalar, Vector
-from isotherm.posterior import Noisy, Posterior, Unravel
+from isotherm.posterior import Unravel
+from isotherm.targets.noisy import Noisy
+from isotherm.targets.target import Target
 
 
 @register_dataclass
@@ -22,7 +24,7 @@ class Evaluation:
     part of it.
     """
 
-    posterior: Posterior
+    posterior: Target
     unravel: Unravel = field(metadata={"static": True})
     batches: Batches = field(metadata={"static": True})
     table: AliasTable | None = None

@@ -11,13 +11,14 @@ from isotherm.data.alias_table import make_table
 from isotherm.data.on_disk import host
 from isotherm.lib.progress import Passes
 from isotherm.lib.types import Array, Batch, Float, Params, Vector
-from isotherm.posterior import Posterior, Unravel
-from isotherm.targets import checks, minibatch_noise
+from isotherm.posterior import Unravel
+from isotherm.targets import checks, minibatch_noise, newton
 from isotherm.targets.anchor import PROBES, UNKNOWN, rows_for_curvature
 from isotherm.targets.anchored import Anchored, Coordinates
-from isotherm.targets.newton import Target, spectrum, turned
+from isotherm.targets.newton import spectrum, turned
 from isotherm.targets.start import flattening
 from isotherm.targets.sums import RowSums
+from isotherm.targets.target import Target
 
 QUIET = 0.5  # the variance of a force's noise in z, at most, in its noisiest direction
 LEAST_ROWS = 64  # for one force
@@ -36,7 +37,7 @@ class Forces:
         cls,
         center: np.ndarray,
         spread: np.ndarray,
-        posterior: Posterior,
+        posterior: Target,
         params: Params,
         data: Batch,
         rng: np.random.Generator,
@@ -105,7 +106,7 @@ class Forces:
 def forces_at(
     draws: np.ndarray,
     center: np.ndarray,
-    posterior: Posterior,
+    posterior: Target,
     params: Params,
     data: Batch,
     rng: np.random.Generator,
@@ -129,7 +130,7 @@ def _power_of_two(number: float) -> float:
 
 
 def _whitening(
-    posterior: Posterior,
+    posterior: Target,
     unravel: Unravel,
     data: Batch,
     rows: int,
@@ -141,7 +142,7 @@ def _whitening(
     size = min(rows, rows_for_curvature(len(at.origin)))
     chosen = rng.choice(rows, size, replace=False, shuffle=False)
     some = processes.rows_of(jax.tree.map(host, data), chosen)
-    target = Target(RowSums(posterior, unravel, some, None, rows / size, passes.add))
+    target = newton.Target(RowSums(posterior, unravel, some, None, rows / size, passes.add))
     return spectrum(target.local(at, target.slope(at)).curvature)[0]
 
 

@@ -11,15 +11,15 @@ from jax.flatten_util import ravel_pytree
 from isotherm.data.alias_table import AliasTable
 from isotherm.data.batches import Batches
 from isotherm.lib.types import Batch, Float, Params, RandomKey, Vector
-from isotherm.posterior import Posterior
 from isotherm.targets import checks
 from isotherm.targets.evaluation import Evaluation
+from isotherm.targets.target import Target
 
 MOST_SEED = 2**32 - 1  # JAX makes keys of 32 bits unless it has 64
 
 
 def started(
-    posterior: Posterior,
+    posterior: Target,
     data: Batch,
     init: Params | None,
     batches: Batches,

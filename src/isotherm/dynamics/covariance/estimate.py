@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import jax.numpy as jnp
 
 from isotherm.lib.types import Array, Bool, Float, Matrix, Number, RandomKey, Scalar, Vector
-from isotherm.posterior import Covariance, Curvature
+from isotherm.targets.noisy import Covariance, Curvature
 
 Condition = Bool[Array, ""]
 Coordinates = tuple[Float[Array, "..."], ...]  # an array for each of an estimate's Directions

@@ -30,10 +30,11 @@ from isotherm.paper.experiments.experiment import Options
 from isotherm.paper.experiments.jobs import Job, JobResult
 from isotherm.paper.experiments.report import Section
 from isotherm.paper.experiments.tasks import LABELS
-from isotherm.posterior import Covariance, Noisy, Posterior
 from isotherm.report.html import Entry, Table
 from isotherm.run.sample import sample
 from isotherm.samplers.settings import attributes
+from isotherm.targets.noisy import Covariance, Noisy
+from isotherm.targets.target import Target
 
 N, BATCH, D = 2_000, 100, 10
 STEPS, QUICK_STEPS = 40_000, 4_000
@@ -67,7 +68,7 @@ def known_covariance() -> np.ndarray:
     return N**2 / BATCH * np.cov(data().astype(np.float64).T, bias=True)
 
 
-class Known(Posterior):
+class Known(Target):
     """The same posterior, with the covariance of its noisy force known rather than estimated."""
 
     def noisy(self, position: Any, batch: Any, **more: Any) -> Noisy:
@@ -80,7 +81,7 @@ class Known(Posterior):
         return replace(estimated, _covariance=lambda: known)
 
 
-ESTIMATED, KNOWN = Posterior(log_likelihood, log_prior), Known(log_likelihood, log_prior)
+ESTIMATED, KNOWN = Target(log_likelihood, log_prior), Known(log_likelihood, log_prior)
 
 
 def sampler(variant: str, step_size: float) -> Any:

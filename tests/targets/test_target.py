@@ -9,6 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import isotherm
+from isotherm.targets.target import as_target
 
 N, n = 40, 9
 RNG = np.random.default_rng(0)
@@ -47,7 +48,7 @@ def test_force_and_covariance_are_those_of_per_example_gradients(model, replace)
     log_likelihood, params, batch = model()
     params, batch = jax.tree.map(jnp.asarray, (params, batch))
     theta, unravel = ravel_pytree(params)
-    found = isotherm.Posterior(log_likelihood, log_prior).noisy(
+    found = as_target(isotherm.Posterior(log_likelihood, log_prior)).noisy(
         theta, batch, population=N, replace=replace, unravel=unravel
     )
     rows = [jax.tree.map(lambda a, i=i: a[i], batch) for i in range(n)]
@@ -74,14 +75,14 @@ def test_force_and_covariance_are_those_of_per_example_gradients(model, replace)
 def test_the_whole_data_without_replacement_has_no_noise():
     log_likelihood, params, batch = logistic()
     posterior = isotherm.Posterior(log_likelihood, log_prior)
-    found = posterior.noisy(jnp.asarray(params), batch, population=n, replace=False)
+    found = as_target(posterior).noisy(jnp.asarray(params), batch, population=n, replace=False)
     assert np.abs(found.covariance.dense()).max() == 0
 
 
 def test_one_example_has_no_covariance():
     log_likelihood, _, batch = logistic()
     one = jax.tree.map(lambda a: jnp.asarray(a[:1], jnp.float32), batch)
-    found = isotherm.Posterior(log_likelihood, log_prior).noisy(jnp.zeros(4), one, population=N)
+    found = as_target(isotherm.Posterior(log_likelihood, log_prior)).noisy(jnp.zeros(4), one, population=N)
     assert np.isfinite(found.force).all()
     with pytest.raises(ValueError, match="batch_size must be at least 2 to estimate a covariance, got 1"):
         found.covariance  # noqa: B018
@@ -101,10 +102,12 @@ def compiled_step(sampler):
     batch = {"x": jnp.ones((BATCH, FEATURES)), "y": jnp.zeros(BATCH, int)}
 
     def noisy(theta):
-        return posterior.noisy(theta, batch, population=1000, unravel=unravel)
+        return as_target(posterior).noisy(theta, batch, population=1000, unravel=unravel)
 
     def step(key, state, batch):
-        return sampler.step(key, state, posterior.noisy(state.position, batch, population=1000, unravel=unravel))
+        return sampler.step(
+            key, state, as_target(posterior).noisy(state.position, batch, population=1000, unravel=unravel)
+        )
 
     state = sampler.init(jax.random.key(0), theta, noisy(theta))
     return jax.jit(step).lower(jax.random.key(0), state, batch).compile().as_text(), theta.size
@@ -156,7 +159,7 @@ def test_a_custom_vjp_goes_backward_only():
 
     square.defvjp(lambda x: (x**2, x), lambda x, g: (2 * x * g,))
     posterior = isotherm.Posterior(lambda theta, x: -square(jnp.sum(theta) - x), lambda theta: -0.5 * jnp.sum(theta**2))
-    noisy = posterior.noisy(jnp.zeros(2), jnp.ones(3), population=3)
+    noisy = as_target(posterior).noisy(jnp.zeros(2), jnp.ones(3), population=3)
     np.testing.assert_allclose(noisy.force, 6.0)
     np.testing.assert_allclose(noisy.covariance.dense(), 0.0, atol=1e-6)
     with pytest.raises(TypeError, match=r"log_likelihood has a jax\.custom_vjp.* use jax\.custom_jvp"):
@@ -171,7 +174,7 @@ def test_a_linear_solve_is_no_custom_vjp():
 
     posterior = isotherm.Posterior(log_likelihood, lambda theta: -0.5 * jnp.sum(theta**2))
     batch = np.random.default_rng(0).standard_normal((5, 2)).astype(np.float32)
-    covariance = posterior.noisy(jnp.ones(2), batch, population=9).covariance
+    covariance = as_target(posterior).noisy(jnp.ones(2), batch, population=9).covariance
     v = jnp.array([1.0, -2.0])
     np.testing.assert_allclose(covariance.matvec(v), covariance.dense() @ v, rtol=1e-4)  # float32, a few roundings
 
@@ -185,5 +188,5 @@ def test_the_curvature_of_a_custom_vjp_goes_backward_twice():
 
     square.defvjp(lambda x: (square(x), x), lambda x, g: (2 * x * g,))
     posterior = isotherm.Posterior(lambda theta, x: -square(jnp.sum(theta) - x), lambda theta: -0.5 * jnp.sum(theta**2))
-    noisy = posterior.noisy(jnp.zeros(2), jnp.ones(3), population=3)
+    noisy = as_target(posterior).noisy(jnp.zeros(2), jnp.ones(3), population=3)
     np.testing.assert_allclose(noisy.curvature.dense(jnp.zeros(2)), 6 * np.ones((2, 2)) + np.eye(2))
