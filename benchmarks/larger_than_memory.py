@@ -206,7 +206,7 @@ def speed(folder: Path) -> dict:
     for cache, prepare in (("warm", sequential), ("cold", drop_from_cache)):
         prepare(folder)
         began = time.perf_counter()
-        read = open_data.opened(disk)
+        read = open_data.open_columns(disk)
         if on_disk(read):
             found[f"read into memory, {cache} cache"] = "too large beside the memory that is free"
         else:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm.data import processes
-from isotherm.data.on_disk import Column, streamed
+from isotherm.data.on_disk import Column, stream
 from isotherm.lib.types import Batch, Json, Params
 from isotherm.lib.version import __version__
 from isotherm.store.arrays import check_name
@@ -63,7 +63,7 @@ def digest(array: np.ndarray | Column) -> str:
     if isinstance(array, Column) and array.dtype.name in array.known:
         return array.known[array.dtype.name]
     found = hashlib.sha256()
-    for _, rows in streamed(array):
+    for _, rows in stream(array):
         found.update(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
     if isinstance(array, Column):
         array.known[array.dtype.name] = found.hexdigest()

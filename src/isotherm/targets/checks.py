@@ -10,7 +10,7 @@ import numpy as np
 
 from isotherm.data.alias_table import AliasTable
 from isotherm.data.data_frames import columns, is_table
-from isotherm.data.on_disk import Column, host, on_disk, opened, shapes, streamed
+from isotherm.data.on_disk import Column, host, on_disk, open_columns, shapes, stream
 from isotherm.lib.types import Array, Batch, Float, Params, Scalar, Vector
 from isotherm.targets.evaluation import Evaluation
 from isotherm.targets.parameter_names import variable_names
@@ -38,7 +38,7 @@ def as_arrays(root: str, tree: Any) -> Any:
 
 def as_data(data: Batch) -> Batch:
     """`data` with every leaf as an array, or as a `Column` where it is on disk and large."""
-    return as_arrays("data", opened(data))
+    return as_arrays("data", open_columns(data))
 
 
 def _as_array(name: str, leaf: Any) -> Any:
@@ -150,7 +150,7 @@ def check_kept(name: str, array: np.ndarray | Column) -> None:
     remedy = 'or let JAX have 64 bits: jax.config.update("jax_enable_x64", True)'
     width = math.prod(array.shape[1:])
     low, high, worst = np.full(width, np.inf), np.full(width, -np.inf), np.zeros(width)
-    for _, rows in streamed(array, _block_rows(array)):
+    for _, rows in stream(array, _block_rows(array)):
         block = rows.reshape(len(rows), width)
         low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
         if array.dtype.kind in "iu":
@@ -208,7 +208,7 @@ def check_names(params: Params) -> None:
 def check_finite(name: str, array: np.ndarray | Column, word: str) -> None:
     if array.dtype.kind in "biu":
         return
-    for begin, rows in streamed(np.atleast_1d(array) if isinstance(array, np.ndarray) else array, _block_rows(array)):
+    for begin, rows in stream(np.atleast_1d(array) if isinstance(array, np.ndarray) else array, _block_rows(array)):
         finite = np.isfinite(rows)
         if finite.all():
             continue
@@ -309,7 +309,7 @@ def _densities_on_disk(
         numbers = np.linspace(0, rows - 1, SOME_ROWS).astype(np.int64)
         data = jax.tree.map(lambda column: host(column)[numbers], data)
     row, bad, value = 0, 0, 0.0
-    for first, block in streamed(data):
+    for first, block in stream(data):
         priors, place, count, found = map(np.asarray, _densities_at_start(evaluation, starts, block))
         if count and not bad:
             row, value = int(numbers[first + int(place)]), float(found)

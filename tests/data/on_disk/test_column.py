@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from isotherm.data.on_disk import Column, host, on_disk, opened, shapes, streamed
+from isotherm.data.on_disk import Column, host, on_disk, open_columns, shapes, stream
 
 
 def test_rows_in_order_and_by_number(stored, array):
-    column = opened({"x": stored})["x"]
+    column = open_columns({"x": stored})["x"]
     assert isinstance(column, Column)
     assert (column.shape, column.dtype, len(column), column.nbytes) == (array.shape, array.dtype, 1000, array.nbytes)
     np.testing.assert_array_equal(column[:], array)
@@ -19,27 +19,27 @@ def test_rows_in_order_and_by_number(stored, array):
 
 
 def test_rows_in_another_dtype(stored, array):
-    column = opened(stored).astype(np.float16)
+    column = open_columns(stored).astype(np.float16)
     np.testing.assert_array_equal(column[5:9], array[5:9].astype(np.float16))
     np.testing.assert_array_equal(column[np.array([7, 3])], array[[7, 3]].astype(np.float16))
 
 
 def test_all_rows_in_blocks_of_which_the_last_is_shorter(stored, array):
-    data = {"x": opened(stored), "y": np.arange(1000)}
-    firsts, blocks = zip(*streamed(data, 300), strict=True)
+    data = {"x": open_columns(stored), "y": np.arange(1000)}
+    firsts, blocks = zip(*stream(data, 300), strict=True)
     assert firsts == (0, 300, 600, 900)
     np.testing.assert_array_equal(np.concatenate([block["x"] for block in blocks]), array)
     np.testing.assert_array_equal(np.concatenate([block["y"] for block in blocks]), np.arange(1000))
 
 
 def test_a_stream_can_be_left(stored, array):
-    first, block = next(iter(streamed(opened(stored), 10)))
+    first, block = next(iter(stream(open_columns(stored), 10)))
     assert first == 0
     np.testing.assert_array_equal(block, array[:10])
 
 
 def test_what_others_see_of_it(stored):
-    data = {"x": opened(stored), "y": np.zeros(1000, np.float64)}
+    data = {"x": open_columns(stored), "y": np.zeros(1000, np.float64)}
     assert on_disk(data)
     assert not on_disk({"y": data["y"]})
     assert host(data["x"]) is data["x"]

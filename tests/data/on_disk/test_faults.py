@@ -5,12 +5,12 @@ import os
 import numpy as np
 import pytest
 
-from isotherm.data.on_disk import DataError, opened
+from isotherm.data.on_disk import DataError, open_columns
 
 
 def test_a_file_that_becomes_shorter(tmp_path, array):
     np.save(tmp_path / "x.npy", array)
-    column = opened(np.load(tmp_path / "x.npy", mmap_mode="r"))
+    column = open_columns(np.load(tmp_path / "x.npy", mmap_mode="r"))
     os.truncate(tmp_path / "x.npy", 10_000)
     np.testing.assert_array_equal(column[:400], array[:400])
     for which in (slice(0, 1000), np.array([3, 999]), np.arange(1000).repeat(9)):
@@ -23,14 +23,14 @@ def test_a_file_that_is_gone(tmp_path, array):
     stored = np.load(tmp_path / "x.npy", mmap_mode="r")
     (tmp_path / "x.npy").unlink()
     with pytest.raises(DataError, match=r"x\.npy cannot be read: No such file"):
-        opened(stored)
+        open_columns(stored)
 
 
 def test_a_chunk_that_cannot_be_decoded(tmp_path, array):
     zarr = pytest.importorskip("zarr")
     made = zarr.create_array(tmp_path / "a.zarr", shape=array.shape, dtype=array.dtype, chunks=(100, 3, 2))
     made[:] = array
-    column = opened(made)
+    column = open_columns(made)
     (tmp_path / "a.zarr" / "c" / "4" / "0" / "0").write_bytes(b"not what it was")
     np.testing.assert_array_equal(column[np.array([3, 99])], array[[3, 99]])
     with pytest.raises(DataError, match=r"a\.zarr cannot be read"):
@@ -50,7 +50,7 @@ def test_a_chunk_of_zarr_that_is_deleted(tmp_path, array, fill, chunks):
     )
     made[:] = array
     assert not (tmp_path / "a.zarr" / "c" / "3").exists()
-    column = opened(made)
+    column = open_columns(made)
     rows = np.array([3, 350, 430, 470])
     for _ in range(2):
         np.testing.assert_array_equal(column[:], array)

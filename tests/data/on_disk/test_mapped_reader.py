@@ -7,7 +7,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from isotherm.data.on_disk import Apart, Shared, can_be_apart, mapped_reader_process, opened
+from isotherm.data.on_disk import Apart, Shared, can_be_apart, mapped_reader_process, open_columns
 
 ROWS = np.random.default_rng(1).integers(0, 1000, 3000)
 # The first places and the lengths of runs: two, one a row, and of random lengths with one place left out between them.
@@ -40,7 +40,7 @@ def started(column, dtype=np.float32, rows=6000):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_are_those_of_the_array(stored, array, dtype):
-    column = opened({"x": stored})["x"]
+    column = open_columns({"x": stored})["x"]
     if not can_be_apart([column]):
         pytest.skip("read by chunks")
     apart, room = started(column, dtype)
@@ -53,7 +53,7 @@ def test_rows_are_those_of_the_array(stored, array, dtype):
 
 
 def test_which_columns_it_may_map(stored, array, monkeypatch):
-    column = opened({"x": stored})["x"]
+    column = open_columns({"x": stored})["x"]
     is_raw = type(column.stored).__name__ == "RawRows"
     assert can_be_apart([array, column, column]) == ([1, 2] if is_raw else [])
     monkeypatch.setattr(os, "sysconf", lambda name: 100)  # 10,000 bytes of memory
@@ -63,7 +63,7 @@ def test_which_columns_it_may_map(stored, array, monkeypatch):
 @pytest.mark.parametrize("size", [0, 24_000, 24_127])  # all of the file gone, less than a page, one byte
 def test_a_file_that_becomes_shorter_is_noticed(tmp_path, array, size):
     np.save(tmp_path / "x.npy", array)
-    apart, _ = started(opened(np.load(tmp_path / "x.npy", mmap_mode="r")))
+    apart, _ = started(open_columns(np.load(tmp_path / "x.npy", mmap_mode="r")))
     with closing(apart):
         os.truncate(tmp_path / "x.npy", size)
         assert not picked(apart)
@@ -71,7 +71,7 @@ def test_a_file_that_becomes_shorter_is_noticed(tmp_path, array, size):
 
 def test_when_it_is_no_more_nothing_is_picked(tmp_path, array):
     np.save(tmp_path / "x.npy", array)
-    apart, _ = started(opened(np.load(tmp_path / "x.npy", mmap_mode="r")))
+    apart, _ = started(open_columns(np.load(tmp_path / "x.npy", mmap_mode="r")))
     with closing(apart):
         apart.process.kill()
         apart.process.wait()
@@ -85,7 +85,7 @@ def test_columns_are_copied_together(tmp_path, array):
     columns = []
     for name, column in (("x", array), ("y", y)):
         np.save(tmp_path / f"{name}.npy", column)
-        columns.append(opened(np.load(tmp_path / f"{name}.npy", mmap_mode="r")))
+        columns.append(open_columns(np.load(tmp_path / f"{name}.npy", mmap_mode="r")))
     rooms = [Shared((3000, 3, 2), np.dtype(np.float32)), Shared((3000,), np.dtype(np.int32))]
     with closing(Apart([columns[0], columns[1].astype(np.int32)], [rooms])) as apart:
         deadline = time.monotonic() + 60

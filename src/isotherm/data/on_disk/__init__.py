@@ -1,12 +1,22 @@
 """Arrays on disk, one a column of the data: NumPy's memmaps, Zarr's and HDF5's, read by rows, a bounded part at a time.
 
 Nothing here maps a file into memory: a mapped file that becomes shorter, or a disk that fails, kills the process with
-a signal, where a read raises an error that can be reported. Only a separate process maps files (apart.py).
+a signal, where a read raises an error that can be reported. Only a separate process maps files (mapped_reader.py).
 """
 
-from isotherm.data.on_disk.column import Column, DataError, host, on_disk, shapes
+from isotherm.data.on_disk.column import Column, DataError
 from isotherm.data.on_disk.mapped_reader import Apart, Shared, can_be_apart
-from isotherm.data.on_disk.open_data import opened
-from isotherm.data.on_disk.passes import streamed
+from isotherm.data.on_disk.open_data import host, on_disk, open_columns, shapes, stream
 
-__all__ = ["Apart", "Column", "DataError", "Shared", "can_be_apart", "host", "on_disk", "opened", "shapes", "streamed"]
+__all__ = [
+    "Apart",
+    "Column",
+    "DataError",
+    "Shared",
+    "can_be_apart",
+    "host",
+    "on_disk",
+    "open_columns",
+    "shapes",
+    "stream",
+]

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from itertools import pairwise, product
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from isotherm.data.on_disk.column import DataError, Stored
+from isotherm.data.on_disk.column import DataError, StoredRows
 from isotherm.data.on_disk.raw import readers
 
 
@@ -22,11 +22,11 @@ class Sliceable(Protocol):
     def __getitem__(self, rows: slice, /) -> np.ndarray: ...
 
 
-class ChunkedRows(Stored):
+class ChunkedRows(StoredRows):
     """`chunks` is the shape of a chunk, or only its number of rows. `fill` is what a missing chunk reads as, where that
     is no error."""
 
-    def __init__(self, name: str, array: Sliceable, chunks: tuple[int, ...], fill: Any = None) -> None:
+    def __init__(self, name: str, array: Sliceable, chunks: tuple[int, ...], fill: float | None = None) -> None:
         self.name, self.array, self.chunk = name, array, max(1, chunks[0])
         self.shape, self.dtype = tuple(array.shape), np.dtype(array.dtype)
         self.fill = None if fill is None else self.dtype.type(fill)

@@ -1,20 +1,24 @@
-"""A column on disk as its readers see it: an array that is indexed by rows."""
+"""A column on disk as its readers see it: an array that is indexed by rows, or read from its beginning to its end."""
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
-import jax
 import numpy as np
+from numpy.typing import DTypeLike
 
-from isotherm.lib.types import Batch
+AHEAD = 3  # blocks that are being read or wait to be used
+T = TypeVar("T")
 
 
 class DataError(OSError):
     """Data on disk cannot be read, or are no longer what they were; the message names the file."""
 
 
-class Stored(ABC):
+class StoredRows(ABC):
     """One array in a file: how its rows are read. `name` is what a user calls the file."""
 
     name: str
@@ -23,23 +27,23 @@ class Stored(ABC):
 
     @abstractmethod
     def read(self, first: int, last: int) -> np.ndarray:
-        """The rows from `first` up to `last`."""
+        """Read the rows from `first` up to `last`."""
 
     @abstractmethod
     def pick(self, rows: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
-        """Row rows[k] goes to out[places[k]]; `rows` ascend."""
+        """Read row rows[k] into out[places[k]]; `rows` ascend."""
 
 
 class Column:
     """An array on disk, with rows in the dtype that is asked for: indexed by a slice or by row numbers, it gives NumPy
     arrays. `known` keeps what a pass over all of it has found, so that it need not be made again."""
 
-    def __init__(self, stored: Stored, dtype: np.dtype | None = None, known: dict[str, str] | None = None) -> None:
+    def __init__(self, stored: StoredRows, dtype: np.dtype | None = None, known: dict[str, str] | None = None) -> None:
         self.stored, self.shape = stored, stored.shape
         self.dtype = stored.dtype.newbyteorder("=") if dtype is None else np.dtype(dtype)
         self.known: dict[str, str] = {} if known is None else known
 
-    def astype(self, dtype: Any) -> "Column":
+    def astype(self, dtype: DTypeLike) -> "Column":
         return Column(self.stored, np.dtype(dtype), self.known)
 
     @property
@@ -73,7 +77,7 @@ class Column:
         return out
 
     def pick(self, rows: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
-        """Row rows[k] goes to out[places[k]]. The file is read from its beginning to its end."""
+        """Read row rows[k] into out[places[k]]. The file is read from its beginning to its end."""
         order = np.argsort(rows, kind="stable")
         self.stored.pick(rows[order].astype(np.int64), places[order], out)
 
@@ -81,23 +85,18 @@ class Column:
         return f"<{self.dtype} of shape {self.shape} in {self.name}>"
 
 
-def on_disk(data: Batch) -> bool:
-    """Whether some of the data are on disk."""
-    return any(isinstance(leaf, Column) for leaf in jax.tree.leaves(data))
-
-
-def host(column: Any) -> Column | np.ndarray:
-    """A column that can be indexed on the host. On a CPU these are the device's own numbers, not a copy."""
-    return column if isinstance(column, Column) else np.asarray(column)
-
-
-def shapes(data: Batch) -> Batch:
-    """Data with the shapes and dtypes that the device would see in place of columns on disk."""
-    return jax.tree.map(
-        lambda leaf: (
-            jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype))
-            if isinstance(leaf, Column)
-            else leaf
-        ),
-        data,
-    )
+def read_ahead(read: Callable[[int], T], firsts: range) -> Iterator[tuple[int, T]]:
+    """Yield each of `firsts` with the block `read(first)`; the next blocks are read while one is used."""
+    with ThreadPoolExecutor(AHEAD) as pool:
+        waiting: deque[tuple[int, Future[T]]] = deque()
+        try:
+            for first in firsts:
+                waiting.append((first, pool.submit(read, first)))
+                if len(waiting) > AHEAD:
+                    begin, job = waiting.popleft()
+                    yield begin, job.result()
+            for begin, job in waiting:
+                yield begin, job.result()
+        finally:
+            for _, job in waiting:
+                job.cancel()

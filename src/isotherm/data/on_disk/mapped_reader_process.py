@@ -1,5 +1,4 @@
-"""A separate program, started by apart.py: it maps files, and copies rows of them into memory that both processes
-share.
+"""A program that mapped_reader.py starts: it maps files, and copies rows of them into memory that both share.
 
 It imports nothing of isotherm, so that it starts at once. A mapped file that becomes shorter kills it with a signal,
 and it alone.

@@ -8,14 +8,14 @@ from itertools import pairwise, repeat
 
 import numpy as np
 
-from isotherm.data.on_disk.column import DataError, Stored
+from isotherm.data.on_disk.column import DataError, StoredRows
 
 READERS = 16  # reads that wait for the disk at a time
 TOGETHER = 64  # rows that one reader reads before it puts them in their places
 AT_ONCE = 2**30  # bytes that one call reads: Linux gives no more than 2³¹
 
 
-class RawRows(Stored):
+class RawRows(StoredRows):
     """`offset` is where the first row begins, `stride` the number of bytes from one row to the next."""
 
     def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype, offset: int, stride: int) -> None:
