@@ -8,6 +8,7 @@ import atexit
 import os
 import re
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -27,11 +28,20 @@ GRACE = 2.0  # seconds for which the first process outlives a run that failed: w
 # What JAX says when a sum over processes fails because one of them is gone.
 LOST = ("gloo", "nccl", "mpi ", "coordination", "connection", "socket", "unavailable", "heartbeat", "peer")
 
+# One thread at a time traces: JAX's caches compare programs by Python's own `==`, during which another thread may run
+# and change them; where a user has threads of their own, that has once ended in a segmentation fault.
+TRACING = threading.RLock()
+
 _AGREED: list[BaseException] = []  # errors that all processes have raised
 
 
 class ProcessLost(RuntimeError):
     """Another process of the run has ended or cannot be reached, so this one cannot go on."""
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def several() -> bool:

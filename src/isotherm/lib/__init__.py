@@ -1,1 +1,1 @@
-"""What every package uses: arguments, optional imports, files, progress, threads, types, the version."""
+"""What every package uses: arguments, optional imports, files, progress, types, the version."""

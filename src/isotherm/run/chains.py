@@ -15,7 +15,7 @@ import numpy as np
 from jax.stages import Compiled, Lowered
 
 from isotherm.data.on_disk import on_disk
-from isotherm.lib.threads import TRACING, cores
+from isotherm.data.processes import TRACING, cores
 from isotherm.lib.types import Batch, Draws
 from isotherm.run.assemble import Run
 from isotherm.run.loop import Carry, ChainIds, advance, advance_on_one_thread, observed, start

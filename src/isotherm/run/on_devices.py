@@ -13,8 +13,8 @@ from jax.sharding import PartitionSpec as P
 from jax.stages import Compiled, Lowered
 
 from isotherm.data import processes
+from isotherm.data.processes import TRACING
 from isotherm.data.sharded import CHAINS, ROWS, Shards, replicated
-from isotherm.lib.threads import TRACING
 from isotherm.lib.types import Array, Batch, Draws, Int
 from isotherm.run.assemble import Run
 from isotherm.run.chains import MOST_SLOTS, ONE_THREAD_UP_TO, RECORD_BYTES, Chains

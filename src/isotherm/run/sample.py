@@ -11,7 +11,7 @@ import jax
 from numpy.typing import ArrayLike
 
 from isotherm.data import processes
-from isotherm.lib.threads import TRACING
+from isotherm.data.processes import TRACING
 from isotherm.lib.types import Batch, Params, Results
 from isotherm.posterior import Posterior
 from isotherm.run.assemble import Run, make_run

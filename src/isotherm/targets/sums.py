@@ -17,7 +17,7 @@ import numpy as np
 from isotherm.data import processes
 from isotherm.data.batches import filled
 from isotherm.data.on_disk import host, on_disk
-from isotherm.lib.threads import cores
+from isotherm.data.processes import cores
 from isotherm.lib.types import Array, Batch, Float, Matrix, Scalar, Vector
 from isotherm.posterior import Posterior, Unravel
 from isotherm.targets.anchored import Coordinates

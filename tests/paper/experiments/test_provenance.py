@@ -5,7 +5,7 @@ import subprocess
 import jax
 
 import isotherm
-from isotherm.lib.threads import cores
+from isotherm.data.processes import cores
 from isotherm.paper.experiments import provenance
 
 

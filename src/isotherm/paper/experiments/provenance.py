@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from isotherm.lib.threads import cores
+from isotherm.data.processes import cores
 from isotherm.lib.version import __version__
 
 
