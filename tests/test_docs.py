@@ -1,5 +1,7 @@
 """The pages keep their word: examples run, commands parse, and every link, path and name leads somewhere."""
 
+import ast
+import functools
 import importlib
 import re
 import shlex
@@ -103,7 +105,7 @@ def check_command(words: list[str], complete: bool) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=title)
 def test_paths_exist(page):
-    for path in re.findall(r"\b(?:benchmarks|tests|docs|examples|src)/[\w./-]*\w", page.read_text()):
+    for path in re.findall(r"\b(?:benchmarks|tests|zoo|docs|examples|src)/[\w./-]*\w", page.read_text()):
         exact = path if "NAME" not in path else str(Path(path).parent)
         assert (ROOT / exact).exists() or (page.parent / path).exists(), path
 
@@ -141,6 +143,57 @@ def test_lists_are_lists_on_the_site_too(page):
         assert not (re.match(r"(-|\d+\.) ", line) and before.strip()) or item.match(before) or before[0] == " ", where
         assert not (starts and re.match(r" {1,3}\S", line)), f"indent by 4: {where}"
         assert not re.match(r" {1,3}(```|\||- |\d+\. )", line), f"indent by 4: {where}"
+
+
+def quoted_messages(page: Path) -> list[str]:
+    """What errors and warnings say in a page: its indented blocks that begin with the name of one."""
+    prose = re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    quotes = [" ".join(block.split()) for block in re.findall(r"(?:^    .+\n)+", prose, re.MULTILINE)]
+    return [quote.partition(": ")[2] for quote in quotes if re.match(r"\w+(Error|Warning): ", quote)]
+
+
+@functools.cache
+def sentences() -> list[re.Pattern]:
+    """The strings of the package that have words, as patterns whose groups are what is written in them literally."""
+    found = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+        found |= {(node.value,) for node in nodes if isinstance(node, ast.Constant) and id(node) not in parts}
+        found |= {
+            tuple(getattr(part, "value", None) if isinstance(part, ast.Constant) else None for part in node.values)
+            for node in nodes
+            if isinstance(node, ast.JoinedStr)
+        }
+    texts = [parts for parts in found if all(isinstance(part, str | None) for part in parts)]
+    worded = [parts for parts in texts if len(" ".join(filter(None, parts)).split()) + (None in parts) > 1]
+    return [
+        re.compile("".join(rf"({re.escape(part)})" if part else r"\S.{0,200}?" for part in parts)) for parts in worded
+    ]
+
+
+def unsaid(message: str) -> list[str]:
+    """The words of a message that no string of the package has, but for values and names of a user's."""
+    said = np.zeros(len(message), bool)
+    for match in (match for pattern in sentences() for match in pattern.finditer(message)):
+        for group in range(1, match.re.groups + 1):
+            said[slice(*match.span(group))] = True
+    words = [match for match in re.finditer(r"[^\s(),;:]+(?: \d+)?", message) if not said[slice(*match.span())].all()]
+    values = re.compile(r".*[\d'/].*|-?(nan|inf)|init|log_prior|isotherm\.\w+|vm|\w+\.(zarr|npy)\b.*|\W+")
+    return [word[0] for word in words if not values.fullmatch(word[0])]
+
+
+QUOTES = [(page, message) for page in DOCS for message in quoted_messages(page)]
+
+
+@pytest.mark.parametrize(("page", "message"), QUOTES, ids=[f"{title(page)}-{text[:40]}" for page, text in QUOTES])
+def test_quoted_messages_are_those_of_the_code(page, message):
+    assert unsaid(message) == [], message
+
+
+def test_a_stale_quote_is_found():
+    assert unsaid("data['x'] must be finite, got nan in row 17, column 3") == []
+    assert "has" in unsaid("data['x'] has to be finite, got nan in row 17, column 3")
 
 
 def test_the_site_has_every_public_name():

@@ -1,4 +1,4 @@
-"""Run the zoo: `python tests/zoo/run_zoo.py [--x64] [--chains 1,3] [--samplers a,b|all] [--models a,b] [--json FILE]`.
+"""Run the zoo: `python zoo/run_zoo.py [--x64] [--chains 1,3] [--samplers a,b|all] [--models a,b] [--json FILE]`.
 
 Every case runs in a worker process. A worker that dies (SIGABRT, SIGSEGV) or is silent for longer than the limit is
 replaced, the case is named, and the others go on. One line a case; the status is 1 if any case did not do as expected.
@@ -6,7 +6,7 @@ replaced, the case is named, and the others go on. One line a case; the status i
 All models with all samplers, both precisions and both numbers of chains are 11,000 cases. A quarter of them, in which
 every model meets every sampler, both precisions and both numbers of chains:
 
-    python tests/zoo/run_zoo.py --alternate --chains 1,3 --json outcomes.jsonl
+    python zoo/run_zoo.py --alternate --chains 1,3 --json outcomes.jsonl
 """
 
 import argparse
