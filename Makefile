@@ -1,24 +1,19 @@
 # Each target sets up what it needs: `make demo` and `make test` work as the first command after cloning.
 PYTHON ?= python3
 BIN := .venv/bin
+WORKERS := -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test test-fast test-long check format docs dist bench clean
+.PHONY: demo test test-all test-long check format docs dist bench clean
 
 demo: .venv/installed
 	$(BIN)/isotherm demo
 
 test: .venv/developing
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest $(WORKERS)
 
-# Tests of single functions, under a minute together; what compiles for longer (expm, covariance, every model) is left out.
-FAST := tests/test_layering.py tests/test_threefry.py tests/test_arguments.py tests/test_files.py tests/diagnostics \
-  tests/dynamics/test_flows.py tests/dynamics/test_splitting.py tests/dynamics/test_tridiagonal.py \
-  tests/models --ignore=tests/models/test_contract.py tests/samplers/test_settings.py \
-  $(patsubst %,tests/run/test_%.py,checks plan signals) \
-  $(patsubst %,tests/store/test_%.py,checkpoint disk header)
-
-test-fast: .venv/developing
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(FAST)
+# What `make test` leaves: every combination of options, faults, several processes, statistics, the zoo of models.
+test-all: test
+	$(BIN)/python -m pytest $(WORKERS) -m 'slow and not long'
 
 test-long: .venv/developing
 	$(BIN)/python -m pytest -m long

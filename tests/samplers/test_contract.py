@@ -1,4 +1,9 @@
-"""What every sampler must be, whatever it computes. A new sampler is one more line in BUILDERS."""
+"""What every sampler must be, whatever it computes. A new sampler is one more line in BUILDERS.
+
+Programs are compiled once for all tests: `step` and `begin_at` are jitted here, and tests keep to arguments of one
+structure. Variants of a sampler take and return what the sampler does in `make test`, and all the rest in
+`make test-all`.
+"""
 
 import dataclasses
 
@@ -33,9 +38,21 @@ POSTERIOR = isotherm.Posterior(
 )
 
 
-@pytest.fixture(params=BUILDERS, name="build")
+def samplers(quick=lambda name: "-" not in name):
+    """For parametrisation: all samplers, of which only those whose name is `quick` are tested in `make test`."""
+    return [
+        pytest.param(build, id=name, marks=() if quick(name) else pytest.mark.slow) for name, build in BUILDERS.items()
+    ]
+
+
+@pytest.fixture(params=samplers(), name="build")
 def _build(request):
-    return BUILDERS[request.param]
+    return request.param
+
+
+every_variant = pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
+# What is written once, in base.py: a sampler with renewals, one with a thermostat, one without momentum.
+one_of_a_kind = pytest.mark.parametrize("build", samplers(("eccadl", "sgnht", "sgld").__contains__))
 
 
 def evaluate(theta, seed=0):
@@ -67,7 +84,8 @@ def assert_close(left, right, rtol=2e-5):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@every_variant
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def test_structure_shapes_and_dtypes_are_kept(build, dtype):
     with jax.enable_x64(dtype == "float64"):
         sampler = build(0.05)
@@ -99,18 +117,15 @@ def test_vectorised_chains_equal_looped_ones(build):
 
 def test_a_pytree_whose_numbers_are_leaves(build):
     """Changing a number recompiles nothing."""
-    traces = []
-
-    @jax.jit
-    def compiled(sampler, key, state):
-        traces.append(sampler)
-        return eager_step(sampler, key, state)
-
-    for h in (0.01, 0.02, 0.03):
-        compiled(build(h), jax.random.key(0), begin(build(0.05)))
-    assert len(traces) == 1
+    state = begin(build(0.05))
+    step(build(0.01), jax.random.key(0), state)
+    compiled = step._cache_size()
+    for h in (0.02, 0.03):
+        step(build(h), jax.random.key(0), state)
+    assert step._cache_size() == compiled
 
 
+@one_of_a_kind
 def test_a_schedule_is_a_step_size_that_changes(build):
     sizes = jnp.array([0.05, 0.01])
     scheduled, fixed, smaller = build(lambda t: sizes[t]), build(0.05), build(0.01)
@@ -123,10 +138,10 @@ def test_a_schedule_is_a_step_size_that_changes(build):
 
 def test_mass_and_temperature_scale_the_problem(build):
     """With M = mI, step √m·h (m·h without momentum) and friction A/√m the path is the same: θ depends on h²/m alone."""
-    m, h = 4.0, 0.05
+    m, h, ones = 4.0, 0.05, np.ones(d)
     overdamped = not hasattr(build(h), "friction")
-    light = build(h) if overdamped else build(h, friction=2.0)
-    heavy = build(h * m, mass=m) if overdamped else build(h * 2.0, friction=1.0, mass=np.full(d, m))
+    light = build(h, mass=ones) if overdamped else build(h, friction=2.0, mass=ones)
+    heavy = build(h * m, mass=m * ones) if overdamped else build(h * 2.0, friction=1.0, mass=m * ones)
     if not overdamped:  # ξ is a rate too: it scales like A if μ does like m
         light, heavy = (dataclasses.replace(s, thermal_mass=mu) for s, mu in ((light, 1.0), (heavy, m)))
     a, b = begin(light), begin(heavy)
@@ -135,6 +150,7 @@ def test_mass_and_temperature_scale_the_problem(build):
     np.testing.assert_allclose(a.position, b.position, rtol=1e-4, atol=1e-5)
 
 
+@one_of_a_kind
 def test_a_mass_shaped_like_the_parameters_or_flat(build):
     flat = np.array([1.0, 2.0, 3.0, 4.0])
     tree = {"a": flat[:1], "b": flat[1:].reshape(3, 1)}
@@ -177,8 +193,10 @@ def test_bad_numbers_are_refused_by_name(build, name, value, message):
 def test_zero_friction_is_zero_friction(build):
     if not hasattr(build(0.1), "friction"):
         pytest.skip("has no friction")
-    assert begin(build(0.1, friction=0.0)).friction == 0
-    assert np.isfinite(step(build(0.1, friction=0), jax.random.key(0), begin(build(0.1, friction=0))).position).all()
+    assert build(0.1, friction=0).friction == 0
+    state = begin(build(0.1, friction=0.0))
+    assert state.friction == 0
+    assert np.isfinite(step(build(0.1, friction=0.0), jax.random.key(0), state).position).all()
 
 
 def test_words_that_are_not_numbers(build):
