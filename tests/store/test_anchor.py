@@ -12,6 +12,7 @@ from isotherm.run.assemble import make_run
 from isotherm.store import anchor, checkpoint
 from isotherm.targets.anchored import Anchored
 from isotherm.targets.start import flattening
+from isotherm.targets.target import Target, as_target
 
 SETTINGS = {"batch_size": None, "replace": True, "chains": 2, "seed": 0, "name": None}
 
@@ -29,7 +30,7 @@ def written(tmp_path, anchored, data):
 
 
 def read(written, posterior, init, parameters=3):
-    return anchor.read(*written, posterior, flattening(init)[1], parameters)
+    return anchor.read(*written, as_target(posterior), flattening(init)[1], parameters)
 
 
 def assert_same_arrays(a, b):
@@ -56,7 +57,7 @@ def test_an_anchored_posterior_is_made_plain_first(written, anchored, init):
     found, _ = read(written, anchored, init)
     assert (found.log_likelihood, found.log_prior) == (anchored.log_likelihood, anchored.log_prior)
     plain, table = anchor.read(written[0], "", anchored, flattening(init)[1], 3)
-    assert type(plain) is isotherm.Posterior
+    assert type(plain) is Target
     assert table is None
 
 
@@ -65,7 +66,7 @@ def test_probabilities_alone(tmp_path, posterior, data, init):
     run = make_run(posterior, isotherm.eccadl(), data, init, **(SETTINGS | {"batch_size": 8}), probabilities=p)
     sha256 = anchor.write(tmp_path, run.evaluation)
     found, table = read((tmp_path, sha256), posterior, init)
-    assert type(found) is isotherm.Posterior
+    assert type(found) is Target
     assert_same_arrays(table, make_table(p))
 
 
