@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 RUN_ZOO = Path(__file__).with_name("run_zoo.py")
 
 # A few of each theme, each with one of three samplers; all of them with all samplers are the long test.

@@ -137,6 +137,7 @@ def check(chosen, folder):
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cases", [30, pytest.param(500, marks=pytest.mark.long)])
 def test_any_arguments(tmp_path_factory, cases):
     outcomes = {"ran": 0, "refused": 0}
@@ -187,6 +188,7 @@ def test_schedules_that_cannot_be_compiled_are_refused(schedule):
         isotherm.sgld(step_size=schedule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in GOOD if name not in ("replace", "progress")])
 @pytest.mark.parametrize("value", NUMBERS, ids=repr)
 def test_each_odd_number_alone(tmp_path, name, value):

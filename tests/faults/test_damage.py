@@ -12,6 +12,8 @@ import pytest
 import isotherm
 from isotherm.run import store_recorder
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).with_name("program.py")
 STEPS = 3000
 

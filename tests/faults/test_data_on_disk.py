@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import xarray
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).with_name("program.py")
 STEPS = 60_000
 

@@ -9,6 +9,8 @@ import xarray
 
 import isotherm
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).with_name("program.py")
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).with_name("devices_program.py")
 # In float64 sums differ by 1e-15 of their size; chaos, in a hundred steps of these chains, makes it no more than 1e-12.
 TOLERANCE = 1e-8

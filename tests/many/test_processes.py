@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import xarray
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).with_name("processes_program.py")
 TOLERANCE = 1e-8  # as in test_devices.py
 BOUND = 60.0  # seconds in which the rest must stop

@@ -41,7 +41,7 @@ def test_parameters_of_16_bits_are_refused(dtype, covariance):
         isotherm.sample(posterior, sampler, data, init, batch_size=3, steps=20, progress=False)
 
 
-@pytest.mark.parametrize("parameters", [1, 2, 6])
+@pytest.mark.parametrize("parameters", [1, *(pytest.param(d, marks=pytest.mark.slow) for d in (2, 6))])
 def test_large_steps_keep_the_shape_of_few_parameters(parameters):
     """At h = 1, the step of an anchored posterior: a Gaussian has kurtosis 3, and 38.3 % within half a standard
     deviation. A thermostat with the mass of so few particles is not resolved by such steps: with it the kurtosis was
@@ -86,6 +86,7 @@ def test_a_far_start_comes_home(step_size):
     assert np.sqrt(np.mean(((far.mean(0) - near.mean(0)) / near.std(0)) ** 2)) < 0.5
 
 
+@pytest.mark.slow
 def test_the_thermostat_does_not_wind_up_on_a_long_way_down():
     """A linear regression whose coefficients are 10, from 0: 450 standard deviations away. ξ, which loses 1 in a unit
     of time at most, once took up 166, and the variance was a third of what it should be for a long time."""
@@ -112,6 +113,7 @@ def test_the_thermostat_does_not_wind_up_on_a_long_way_down():
     assert abs(tree.sample_stats.friction.mean() - 1) < 0.5
 
 
+@pytest.mark.slow
 def test_the_friction_outweighs_the_noise_that_a_low_rank_estimate_does_not_see():
     """A is r(h/2)ρ, with r = 5 for a noise whose standard deviation is half its mean, and ξ moves with it."""
     sampler = isotherm.eccadl(0.003, covariance="low_rank", rank=4)
@@ -122,6 +124,7 @@ def test_the_friction_outweighs_the_noise_that_a_low_rank_estimate_does_not_see(
     np.testing.assert_allclose(tree.sample_stats.kinetic_temperature.mean(), 1, atol=0.1)
 
 
+@pytest.mark.slow
 def test_directions_outside_a_low_rank_estimate_have_about_the_right_variance():
     """18 directions outside the span have half and 18 one and a half times the mean noise. A friction of that mean
     alone would leave their variances at 0.6 and 1.4; with r = 5 the errors are 0.5/6 = 8 %. The means over 18
@@ -144,6 +147,7 @@ def test_directions_outside_a_low_rank_estimate_have_about_the_right_variance():
     np.testing.assert_allclose(right.mean(), 1, atol=0.06)
 
 
+@pytest.mark.slow
 def test_auto_leaves_the_noise_that_a_low_rank_estimate_does_not_see_to_the_friction():
     """r(h/2)ρ is at most A, so a tenth of the friction gives a tenth of the step."""
     data, found = {"x": X, "y": Y}, {}
@@ -157,6 +161,7 @@ def test_auto_leaves_the_noise_that_a_low_rank_estimate_does_not_see_to_the_fric
     assert found[0.0] > found[1e-3]
 
 
+@pytest.mark.slow
 def test_a_call_that_begins_between_renewals_computes_none(monkeypatch):
     """A renewal costs as much as many steps, and how many steps a call makes follows the clock."""
     asked, renew, sampler = [], type(isotherm.eccadl()).renew, isotherm.eccadl(1e-3, covariance="low_rank", rank=2)
@@ -177,7 +182,7 @@ def test_a_call_that_begins_between_renewals_computes_none(monkeypatch):
     assert asked == [0, 1, 2, 4, 5, 8, 10]
 
 
-@pytest.mark.parametrize("rank", [8, 24])
+@pytest.mark.parametrize("rank", [8, pytest.param(24, marks=pytest.mark.slow)])
 def test_memory_of_low_rank_is_the_basis_and_a_few_copies(rank):
     """At most rank + 18 copies of θ, of which five are θ, p and the moments; the record of draws is beside that. There
     are more rows than could be evaluated at once in as much memory."""

@@ -85,10 +85,11 @@ def assert_same(found, expected, within=1e-9):
 
 
 GENERAL = {"temperature": 0.7, "thermal_mass": 3.0, "mass": MASS}
+UNIT = pytest.param({}, marks=pytest.mark.slow)  # where all that GENERAL scales is 1
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("settings", [{}, GENERAL], ids=["unit", "general"])
+@pytest.mark.parametrize("settings", [UNIT, GENERAL], ids=["unit", "general"])
 @pytest.mark.parametrize("how", [{"expm": "dense"}, {"expm": "taylor"}, {"expm": "lanczos", "rank": d}], ids=str)
 @pytest.mark.parametrize("batch", ["force", "own"])
 def test_mccadl_is_algorithm_1(settings, how, batch):
@@ -119,7 +120,7 @@ def test_mccadl_is_algorithm_1(settings, how, batch):
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("settings", [{}, GENERAL], ids=["unit", "general"])
+@pytest.mark.parametrize("settings", [UNIT, GENERAL], ids=["unit", "general"])
 @pytest.mark.parametrize("average", ["none", "dense", "diagonal"])
 def test_sgnht_and_ccadl(settings, average):
     """CCAdL is SGNHT with −(h²/2)β Ŝ M⁻¹p in the kick."""
@@ -174,8 +175,13 @@ def hessian(theta, rows):
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize(
     ("settings", "h", "start"),
-    [({}, 0.15, THETA0), (GENERAL, 1.0, THETA0), ({}, 1.0, 30 + THETA0), (GENERAL, 0.15, 30 + THETA0)],
-    ids=["unit", "general", "far", "far, general"],
+    [
+        (GENERAL, 1.0, THETA0),
+        ({}, 1.0, 30 + THETA0),
+        pytest.param({}, 0.15, THETA0, marks=pytest.mark.slow),
+        pytest.param(GENERAL, 0.15, 30 + THETA0, marks=pytest.mark.slow),
+    ],
+    ids=["general", "far", "unit", "far, general"],
 )
 def test_eccadl(settings, h, start):
     """BEOEB with a full kick where the force is evaluated; Ŝ and K̂ from batches of their own. At first h is bounded;
@@ -269,7 +275,9 @@ def test_eccadl(settings, h, start):
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("estimate", [0.0, 1.5])
-@pytest.mark.parametrize(("T", "m"), [(1.0, np.ones(d)), (0.7, MASS)], ids=["unit", "general"])
+@pytest.mark.parametrize(
+    ("T", "m"), [pytest.param(1.0, np.ones(d), marks=pytest.mark.slow), (0.7, MASS)], ids=["unit", "general"]
+)
 def test_sghmc(estimate, T, m):
     h, A = 0.1, 2.0
     found, state, keys = ours(isotherm.sghmc(h, A, temperature=T, mass=m, noise_estimate=estimate))
@@ -285,7 +293,9 @@ def test_sghmc(estimate, T, m):
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("modified", [False, True])
-@pytest.mark.parametrize(("T", "m"), [(1.0, np.ones(d)), (0.7, MASS)], ids=["unit", "general"])
+@pytest.mark.parametrize(
+    ("T", "m"), [pytest.param(1.0, np.ones(d), marks=pytest.mark.slow), (0.7, MASS)], ids=["unit", "general"]
+)
 def test_sgld_and_msgld(modified, T, m):
     """Also a step size that decreases with the step index."""
 

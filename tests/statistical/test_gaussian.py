@@ -10,6 +10,8 @@ import pytest
 
 import isotherm
 
+pytestmark = pytest.mark.slow
+
 d, N, CHAINS = 3, 10, 40
 RNG = np.random.default_rng(1)
 PRECISION = np.array([[2.0, 0.8, 0.0], [0.8, 1.5, -0.5], [0.0, -0.5, 1.0]])  # eigenvalues 0.6 to 2.6

@@ -8,6 +8,8 @@ from isotherm.diagnostics import gaussian_w2
 from isotherm.models import Linear
 from isotherm.paper.datasets import linear_regression
 
+pytestmark = pytest.mark.slow
+
 d, n = 100, 500
 DATA = linear_regression.make(N=10_000, d=d, seed=0, scale=0.1).data
 EXACT = linear_regression.posterior(DATA, prior_variance=10.0)

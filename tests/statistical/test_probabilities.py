@@ -6,6 +6,8 @@ import pytest
 
 import isotherm
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 N, n, d = 200, 40, 3
 X = RNG.standard_normal((N, d)).astype(np.float32)

@@ -9,6 +9,8 @@ from isotherm.diagnostics.predictive import expected_log_loss
 from isotherm.models import Logistic
 from isotherm.paper.datasets import mnist
 
+pytestmark = pytest.mark.slow
+
 
 def loss(sampler, model, train, test, n, passes, seed=0):
     posterior = isotherm.Posterior(model.log_likelihood, model.log_prior)
