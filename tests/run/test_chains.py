@@ -20,6 +20,7 @@ def sampled(data=None):
     return tree.posterior.theta.values
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_on_one_thread_and_on_several(monkeypatch):
     """40 steps, each of which may round otherwise."""
     one = sampled()

@@ -95,6 +95,7 @@ def test_it_prints(right):
     assert right.passes >= 4 + 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_other_draws_rows_and_seeds_are_accepted(seed):
     assert check(tree(white(seed + 1)), seed=seed)
@@ -235,6 +236,7 @@ def test_more_parameters_than_matrices_are_made_for():
     assert "not checked: modes that no chain has visited; mean, variance and tails: they need" in str(verdict)
 
 
+@pytest.mark.slow
 def test_parameters_in_a_dict_a_list_or_a_nest():
     theta = MEAN + white() @ SPREAD.T
     nests = {
@@ -275,6 +277,7 @@ def test_a_seed_is_a_number():
         check(tree(white()), seed=-1)
 
 
+@pytest.mark.slow
 def test_a_run_of_ours_is_accepted_and_one_that_is_heated_is_not():
     settings = {"steps": 40_000, "thin": 40, "chains": 4, "progress": False}
     init = np.zeros(D, np.float32)

@@ -37,6 +37,7 @@ def test_noise_that_changes_over_the_posterior_is_said():
     assert "batch_size" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.001, 100.0])
 def test_what_is_said_does_not_depend_on_the_clock(seconds, monkeypatch):
     expected = messages(GROWING, ZEROS, steps=4000)
@@ -58,10 +59,12 @@ def test_which_draws_are_kept_does_not_depend_on_chunks(first, chunk):
     assert [float(kept[0, 0]) for kept in seen.kept.values()] == list(multiples)
 
 
+@pytest.mark.slow
 def test_a_sampler_that_measures_s_at_every_step_is_not_concerned():
     assert not messages(GROWING, ZEROS, isotherm.mccadl(0.05), steps=4000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [4000, 1000])
 def test_noise_that_is_the_same_is_not_said(steps):
     """Nor is anything said of a run that is too short."""
@@ -71,5 +74,6 @@ def test_noise_that_is_the_same_is_not_said(steps):
     assert not messages(posterior, jnp.zeros(()), steps=steps)
 
 
+@pytest.mark.slow
 def test_batches_of_all_the_data_have_no_noise():
     assert not messages(GROWING, ZEROS, isotherm.eccadl(0.05), steps=4000, batch_size=500, replace=False)

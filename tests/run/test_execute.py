@@ -201,11 +201,13 @@ isotherm.sample(posterior, isotherm.sgnht(0.01), data, np.zeros(2, np.float32), 
 """
 
 
+@pytest.mark.slow
 def test_no_bar_where_there_is_no_terminal():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert done.stdout == done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_bar_on_a_terminal():
     """In a real pseudo-terminal."""
     ours, theirs = os.openpty()

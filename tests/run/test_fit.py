@@ -70,6 +70,7 @@ def test_a_linear_regression(linear):
     assert arviz_stats.rhat(tree).theta.max() <= 1.01
 
 
+@pytest.mark.slow
 def test_a_single_parameter():
     """The rate of an exponential law under an exponential prior: its posterior is Gamma(N + 1, 1 + Σy)."""
     y = RNG.exponential(1 / 3, 5000).astype(np.float32)
@@ -96,12 +97,14 @@ def test_attributes_say_what_was_chosen(linear):
     assert (attributes["sampler"], attributes["chains"], attributes["interrupted"]) == ("eccadl", 4, 0)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_draws(linear):
     tree, _, data, _, _ = linear
     again, _ = fitted(LINEAR, data, np.zeros(3, np.float32))
     np.testing.assert_array_equal(again.posterior.theta, tree.posterior.theta)
 
 
+@pytest.mark.slow
 def test_an_anchored_posterior_needs_no_start_and_no_more_passes(linear):
     _, _, data, mean, covariance = linear
     anchored = isotherm.anchor(LINEAR, data, np.zeros(3, np.float32), seed=7, progress=False)
@@ -123,6 +126,7 @@ def test_seconds_end_it_and_that_is_said(linear):
     assert tree.attrs["interrupted"] == 0
 
 
+@pytest.mark.slow
 def test_more_parameters_than_half_the_rows():
     """200 rows, 100 parameters: all rows at every step, which is exact up to the step size."""
     data, mean, covariance = regression(200, 100)
@@ -150,6 +154,7 @@ def funnel_prior(params):
     return -0.5 * jnp.sum(scaled**2) - 5 * params["log_s"] - 0.5 * (params["log_s"] / 3) ** 2
 
 
+@pytest.mark.slow
 def test_a_funnel_with_five_groups():
     group = np.repeat(np.arange(5), 20)
     data = {"y": RNG.standard_normal(100).astype(np.float32), "group": group}
@@ -178,6 +183,7 @@ def test_two_modes():
     np.testing.assert_allclose(np.sort(draws.mean(axis=(0, 1))), [-2, 2], atol=0.5)  # data's own means ± 0.1
 
 
+@pytest.mark.slow
 def test_more_parameters_than_matrices_are_made_for(monkeypatch):
     """And burn-in, all of which would take a minute or more, ends in time for some draws."""
     monkeypatch.setattr("isotherm.run.fit.EXACT_STEPS", (10**7, 2 * 10**7, 10**9))
@@ -297,6 +303,7 @@ def test_a_store_that_is_taken_is_refused_first(linear, tmp_path, monkeypatch):
         isotherm.fit(LINEAR, linear[2], np.zeros(3, np.float32), store=tmp_path, progress=False)
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_pilot_run_is_obeyed(linear, monkeypatch):
     """There are no draws to return yet."""
     monkeypatch.setattr("isotherm.run.execute.Bar.update", lambda *_: signal.raise_signal(signal.SIGINT))
@@ -308,6 +315,7 @@ def test_ctrl_c_in_the_pilot_run_is_obeyed(linear, monkeypatch):
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 def test_parameters_keep_their_names(linear):
     def named(params, row):
         return gaussian(jnp.append(params["w"], params["b"]), row)

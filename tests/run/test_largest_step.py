@@ -123,6 +123,7 @@ def test_sgld_is_as_hot_as_it_should_be():
     assert isotherm.largest_step(POSTERIOR, isotherm.sgld(1.0), DATA, ZERO, n, **HALF) == found  # the same seed
 
 
+@pytest.mark.slow
 def test_without_an_anchor_a_first_run_shows_the_way(monkeypatch):
     anchored = isotherm.largest_step(POSTERIOR, isotherm.sgld("auto"), DATA, ZERO, n, **HALF)
 
@@ -166,6 +167,7 @@ def test_auto_becomes_a_number_before_the_run(cheap, build, tmp_path):
     assert longer.attrs["step_size_found"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::isotherm.VerdictWarning")
 def test_a_sampler_that_chooses_by_itself_is_left_to_do_so(cheap):
     settings = {"batch_size": n, "steps": 40, "thin": 1, "progress": False}
