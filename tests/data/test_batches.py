@@ -75,9 +75,9 @@ def test_a_larger_batch_of_weighted_rows_is_drawn_too():
 
 
 def test_refused():
-    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"batch_size .*got 0"):
         Batches(10, 0)
-    with pytest.raises(TypeError, match=r"batch_size must be an integer, got 2\.5"):
+    with pytest.raises(TypeError, match=r"batch_size .*got 2\.5"):
         Batches(10, 2.5)
     with pytest.raises(
         ValueError, match="at most the number of examples, 10, when drawing without replacement, got 11"

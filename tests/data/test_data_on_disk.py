@@ -125,7 +125,7 @@ def test_fit_and_check(tmp_path):
 def test_what_is_wrong_with_the_data_is_said_as_for_data_in_memory(tmp_path):
     bad = X.copy()
     bad[2345, 1] = np.nan
-    with pytest.raises(ValueError, match=r"data\['x'\] must be finite, got nan in row 2345, column 1"):
+    with pytest.raises(ValueError, match=r"data\['x'\] .*got nan in row 2345, column 1"):
         sampled(memmap(tmp_path, {"x": bad, "y": Y}), isotherm.sgnht(0.01))
     with pytest.raises(ValueError, match=r"same number of rows, but data\['x'\] has 3000, data\['y'\] has 2999"):
         sampled(memmap(tmp_path, {"x": X, "y": Y[1:]}), isotherm.sgnht(0.01))

@@ -82,7 +82,7 @@ def test_honest_probabilities_score_near_zero():
 def test_calibration_edges_and_refusals():
     assert diagnostics.expected_calibration_error([[1.0, 0.0]], [0]) == 0
     assert np.isnan(diagnostics.expected_calibration_error([[np.nan, 0.0]], [0]))
-    with pytest.raises(ValueError, match="bins must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"bins .*got 0"):
         diagnostics.expected_calibration_error([[1.0, 0.0]], [0], bins=0)
     with pytest.raises(ValueError, match=r"must lie in \[0, 1\], got -2"):
         diagnostics.expected_calibration_error([[-2.0, -0.1]], [0])

@@ -149,12 +149,12 @@ def test_far_out_parameters_give_finite_numbers(model):
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: Logistic(0), "features must be at least 1, got 0"),
-        (lambda: Linear(2, noise_variance=0.0), "noise_variance must be positive, got 0.0"),
-        (lambda: Softmax(2, 1), "classes must be at least 2, got 1"),
-        (lambda: DRBM(2, 0, 2), "hidden must be at least 1, got 0"),
-        (lambda: MLP(2, 2, 2, prior_variance=-1.0), "prior_variance must be positive, got -1.0"),
-        (lambda: Logistic(2).init(jax.random.key(0), scale=-1.0), "scale must not be negative, got -1.0"),
+        (lambda: Logistic(0), "features .*got 0"),
+        (lambda: Linear(2, noise_variance=0.0), "noise_variance .*got 0.0"),
+        (lambda: Softmax(2, 1), "classes .*got 1"),
+        (lambda: DRBM(2, 0, 2), "hidden .*got 0"),
+        (lambda: MLP(2, 2, 2, prior_variance=-1.0), "prior_variance .*got -1.0"),
+        (lambda: Logistic(2).init(jax.random.key(0), scale=-1.0), "scale .*got -1.0"),
     ],
 )
 def test_refuses_bad_arguments_by_name(build, words):

@@ -177,7 +177,7 @@ def test_a_sampler_that_chooses_by_itself_is_left_to_do_so(cheap):
 
 
 def test_what_cannot_be_is_refused_in_words():
-    with pytest.raises(ValueError, match="bound must be positive, got 0"):
+    with pytest.raises(ValueError, match=r"bound .*got 0"):
         isotherm.largest_step(POSTERIOR, isotherm.sgld("auto"), DATA, ZERO, n, bound=0)
     large = isotherm.Posterior(lambda theta, x: -0.5 * jnp.sum((theta - x) ** 2), lambda theta: 0.0 * theta[0])
     with pytest.raises(ValueError, match="1,500 parameters, and finding a step size needs d×d"):

@@ -206,7 +206,7 @@ def test_bad_arguments():
         isotherm.anchor(log_sigmoid, data, np.zeros(3, np.float32))
     with pytest.raises(TypeError, match="init must be given"):
         isotherm.anchor(LOGISTIC, data)
-    with pytest.raises(ValueError, match="seed must be at least 0, got -1"):
+    with pytest.raises(ValueError, match=r"seed .*got -1"):
         isotherm.anchor(LOGISTIC, data, np.zeros(3, np.float32), seed=-1)
     with pytest.raises(ValueError, match="data must hold at least one row"):
         isotherm.anchor(LOGISTIC, {"x": X[:0], "y": Y[:0]}, np.zeros(3, np.float32))

@@ -64,5 +64,5 @@ def test_fetch_refuses_and_says_where_to_put_files(tiny, tmp_path, cache):
         datasets.fetch("mnist", new)
     with pytest.raises(datasets.DatasetError, match=f"cifar-10-binary.tar.gz .* into {cache / 'cifar10'}, or"):
         datasets.fetch("cifar10")
-    with pytest.raises(ValueError, match=r"name must be one of 'mnist', .*got 'minst'"):
+    with pytest.raises(ValueError, match=r"name .*got 'minst'"):
         datasets.fetch("minst")

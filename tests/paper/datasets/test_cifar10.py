@@ -44,7 +44,7 @@ def test_pair_keeps_the_mean(tiny):
 
 
 def test_refuses_bad_arguments():
-    with pytest.raises(ValueError, match=r"second must be one of 'airplane', .*got 'zebra'"):
+    with pytest.raises(ValueError, match=r"second .*got 'zebra'"):
         cifar10.pair("cat", "zebra")
     with pytest.raises(ValueError, match="must be two classes, got 'cat' twice"):
         cifar10.pair("cat", "cat")

@@ -38,7 +38,7 @@ def test_posterior_covers_the_truth():
 def test_seeds_and_refusals():
     np.testing.assert_array_equal(linear_regression.make(50, 3).data["y"], linear_regression.make(50, 3).data["y"])
     assert (linear_regression.make(50, 3, seed=1).data["y"] != linear_regression.make(50, 3).data["y"]).any()
-    with pytest.raises(ValueError, match="scale must not be negative, got -1"):
+    with pytest.raises(ValueError, match=r"scale .*got -1"):
         linear_regression.make(scale=-1)
-    with pytest.raises(ValueError, match="prior_variance must be positive, got 0"):
+    with pytest.raises(ValueError, match=r"prior_variance .*got 0"):
         linear_regression.posterior(linear_regression.make(5, 2).data, prior_variance=0)

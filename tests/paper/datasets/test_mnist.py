@@ -80,7 +80,7 @@ def test_principal_components_are_standardised_by_the_training_set(tiny):
     [
         ((7, 12), "second must be a digit from 0 to 9, got 12"),
         ((7, 7), "must be two digits, got 7 twice"),
-        ((7, 9, 0), "projection must be at least 1, got 0"),
+        ((7, 9, 0), "projection .*got 0"),
     ],
 )
 def test_refuses_bad_arguments(arguments, words):
