@@ -61,6 +61,7 @@ def few_flights(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_flights(example, few_flights, tmp_path, capsys):
     picture = tmp_path / "flights.png"
     example("flights").main(["--data", str(few_flights), "--rows", "25000", "--picture", str(picture)])

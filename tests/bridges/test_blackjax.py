@@ -66,6 +66,7 @@ def test_the_step_size_of_a_step():
     assert abs(algorithm.step(jax.random.key(1), state, ROWS[:n]).position["mean"]).max() > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mccadl", "eccadl"])
 def test_moments(name):
     """The posterior is N(Σx/(N+1), 1/(N+1)). Steps of mccadl remember about 1/(hA·…) = 100 others, so 20,000 steps have

@@ -55,7 +55,17 @@ def numpyros(case, model, params, rows):
     return -numpyro.infer.util.potential_energy(case.model, (), arguments, unconstrained)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "eight schools, as usual"])
+QUICK = ("linear", "hierarchical", "eight schools", "ordinal")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+        for name in CASES
+        if name != "eight schools, as usual"
+    ],
+)
 def test_the_log_density_is_numpyros(name, float64):
     """To rounding of the sum over 200 rows in double precision, at points all over the space."""
     case = CASES[name]

@@ -81,11 +81,14 @@ def in_memory():
     return sampled(MEMORY, isotherm.sgnht(0.01))
 
 
-@pytest.mark.parametrize("form", [memmap, zarr, hdf5, parquet, memmap_and_memory])
+@pytest.mark.parametrize(
+    "form", [memmap, memmap_and_memory, *(pytest.param(form, marks=pytest.mark.slow) for form in (zarr, hdf5, parquet))]
+)
 def test_draws_are_those_of_data_in_memory(form, tmp_path, in_memory):
     assert_same(sampled(form(tmp_path), isotherm.sgnht(0.01)), in_memory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampler", "changed"),
     [
@@ -99,6 +102,7 @@ def test_whatever_a_sampler_asks_for(sampler, changed, tmp_path):
     assert_same(sampled(memmap(tmp_path), sampler, **changed), sampled(MEMORY, sampler, **changed))
 
 
+@pytest.mark.slow
 def test_numbers_of_64_bits_are_rounded_as_in_memory(tmp_path):
     data = {"x": X.astype(np.float64) + 1e-9, "y": Y.astype(np.int64)}
     posterior = isotherm.Posterior(

@@ -120,6 +120,7 @@ def test_poisson_regression_of_large_counts():
         model.fit(X, y - y.min() - 1)
 
 
+@pytest.mark.slow
 def test_without_an_intercept_nothing_is_moved():
     X, eta = table()
     y = eta + 0.1 * np.random.default_rng(1).normal(size=len(X))

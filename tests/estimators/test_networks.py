@@ -14,7 +14,9 @@ def moons(rows, seed=0):
     return 10 * (X + 0.1 * rng.normal(size=X.shape)), np.array(["up", "down"])[y]
 
 
-@pytest.mark.parametrize("name", ["BayesianMLPClassifier", "DiscriminativeRBMClassifier"])
+@pytest.mark.parametrize(
+    "name", ["BayesianMLPClassifier", pytest.param("DiscriminativeRBMClassifier", marks=pytest.mark.slow)]
+)
 def test_bends_where_a_line_would_fail(name):
     """A line gets about 87 % of such arcs right."""
     X, y = moons(250)
@@ -33,6 +35,7 @@ def test_bends_where_a_line_would_fail(name):
     assert {"R-hat", "effective draws", "divergences"} <= {line.name for line in model.check_.table}
 
 
+@pytest.mark.slow
 def test_regression_knows_where_there_were_no_data():
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.uniform(-3, -1, 60), rng.uniform(1, 3, 60)])
@@ -46,6 +49,7 @@ def test_regression_knows_where_there_were_no_data():
     assert 0.8 < sd.mean() < 3  # noise of 1, and what is not known
 
 
+@pytest.mark.slow
 def test_says_when_predictions_do_not_agree():
     X, y = moons(60)
     with pytest.warns(UserWarning, match="BayesianMLPClassifier: do not rely on this fit yet"):

@@ -39,6 +39,7 @@ def name_of(check):
     return getattr(check, "func", check).__name__
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", LINEAR, ids=lambda estimator: type(estimator).__name__)
 def test_some_checks(estimator):
     quick = [check for _, check in estimator_checks_generator(estimator) if name_of(check) in QUICK]

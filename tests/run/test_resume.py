@@ -10,7 +10,7 @@ import isotherm
 from isotherm.store import identity
 
 
-@pytest.mark.parametrize("chunks", [1, 40])
+@pytest.mark.parametrize("chunks", [pytest.param(1, marks=pytest.mark.slow), 40])
 def test_resumed_equals_uninterrupted(
     tmp_path, run, resume, uninterrupted, assert_same, interrupt, monkeypatch, chunks
 ):
@@ -26,6 +26,7 @@ def test_resumed_equals_uninterrupted(
     assert resumed.attrs["sampling_time"] > part.attrs["sampling_time"]  # of both processes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sampler",
     [isotherm.ccadl(step_size=0.01), isotherm.eccadl(step_size=0.01)],
@@ -160,7 +161,7 @@ def run_anchored(run, anchored):
     return sampled
 
 
-@pytest.mark.parametrize("given", ["plain", "anchored"])
+@pytest.mark.parametrize("given", ["plain", pytest.param("anchored", marks=pytest.mark.slow)])
 def test_an_anchored_run_goes_on_with_the_plain_posterior(
     tmp_path, run_anchored, anchored, resume, posterior, assert_same, interrupt, monkeypatch, given
 ):
@@ -174,11 +175,13 @@ def test_an_anchored_run_goes_on_with_the_plain_posterior(
     assert_same(resumed, run_anchored())
 
 
+@pytest.mark.slow
 def test_an_anchored_run_is_extended(tmp_path, run_anchored, resume, assert_same):
     run_anchored(tmp_path / "run.zarr", steps=60, burn_in=0.0)
     assert_same(resume(tmp_path / "run.zarr", steps=30), run_anchored(burn_in=0.0))
 
 
+@pytest.mark.slow
 def test_probabilities_need_not_be_given_again(tmp_path, run, resume, assert_same, interrupt, monkeypatch):
     p = np.linspace(0.5, 3.0, 40)
     interrupt(20)

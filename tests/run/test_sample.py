@@ -96,6 +96,7 @@ def test_a_model_that_is_not_finite_at_the_start_is_refused():
 P = RNG.uniform(0.2, 3.0, 200)
 
 
+@pytest.mark.slow
 def test_unequal_probabilities_leave_the_posterior_as_it_is():
     """Mean and variance of a Gaussian posterior, within five standard errors by its effective draws; the variance
     within 3 % beside, for the step size. Rows that count once each would move the mean by more than that. By
@@ -132,6 +133,7 @@ def test_probabilities_that_are_refused(settings, said):
         sample(**settings)
 
 
+@pytest.mark.slow
 def test_an_anchored_posterior_goes_wherever_a_posterior_goes():
     """With its own batch size, starts and probabilities; others are refused."""
     anchored = isotherm.anchor(POSTERIOR, DATA, INIT, progress=False)

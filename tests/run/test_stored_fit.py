@@ -37,7 +37,9 @@ def made():
     return {}
 
 
-@pytest.mark.parametrize("chunks", [30, 190], ids=["in the first plan", "in a longer one"])
+@pytest.mark.parametrize(
+    "chunks", [30, pytest.param(190, marks=pytest.mark.slow)], ids=["in the first plan", "in a longer one"]
+)
 def test_resumed_equals_uninterrupted(
     tmp_path, fit, resume, assert_same, interrupt, posterior, monkeypatch, made, chunks
 ):
@@ -65,6 +67,7 @@ def test_a_goal_that_is_met_stays_met_in_silence(tmp_path, fit, resume, assert_s
     assert again.attrs["steps"] == whole.attrs["steps"]
 
 
+@pytest.mark.slow
 def test_a_fit_whose_time_was_up_goes_on(tmp_path, fit, resume, posterior):
     """For as long again."""
     part = fit(tmp_path / "run.zarr", ess=10**7, seconds=0.2)
@@ -78,6 +81,7 @@ def test_a_fit_whose_time_was_up_goes_on(tmp_path, fit, resume, posterior):
     assert again["posterior"].sizes["draw"] == again.attrs["steps_done"] - 100
 
 
+@pytest.mark.slow
 def test_a_fit_whose_time_was_up_after_three_draws_goes_on(tmp_path, fit, resume, posterior, monkeypatch):
     """Of three draws no number is known, which is not the same as good ones."""
     monkeypatch.setattr("isotherm.run.execute.FIRST_CHUNK", 3)
@@ -96,6 +100,7 @@ def test_other_data_are_refused(tmp_path, fit, posterior, resume):
         resume(tmp_path / "run.zarr", posterior, MANY | {"x": MANY["x"] + 1})
 
 
+@pytest.mark.slow
 def test_a_plain_fit_is_resumed_too(tmp_path, posterior, data, init, resume, interrupt, assert_same, monkeypatch):
     """With 40 rows, of which all are used at every step."""
     monkeypatch.setattr(fitting, "EXACT_STEPS", (20, 60, 120))

@@ -299,6 +299,7 @@ def test_python_silences_them(sample):
     assert told == []
 
 
+@pytest.mark.slow
 def test_rare_levels_under_plain_batches_do_not_come_back_in_silence():
     """Levels with 20 rows of 20,000 are in one batch of 200 out of five, and then kick with 100 times their weight."""
     rng = np.random.default_rng(0)

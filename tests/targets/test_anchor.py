@@ -76,6 +76,7 @@ def test_rows_that_matter_are_drawn_more_often(found):
     np.testing.assert_allclose(share.mean(), 1, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_anchor_and_another_seed_another(found):
     again, other = (
         isotherm.anchor(LOGISTIC, {"x": X, "y": Y}, np.zeros(3, np.float32), seed=seed, progress=False)
@@ -119,6 +120,7 @@ def test_repr(found):
     assert f"after {float(found.findings.passes):.1f} passes over the data>" in said
 
 
+@pytest.mark.slow
 def test_it_can_be_anchored_again_without_a_start(found):
     """And then begins at a typical draw of what it is."""
     again = isotherm.anchor(found, {"x": X, "y": Y}, seed=3, progress=False)
@@ -174,6 +176,7 @@ def test_a_start_where_the_density_is_not_finite():
         isotherm.anchor(isotherm.Posterior(log_likelihood, log_prior), data, np.zeros(3, np.float32), progress=False)
 
 
+@pytest.mark.slow
 def test_a_prior_makes_any_of_them_a_posterior(laplace):
     """A column of zeros that has a prior of finite variance."""
     _, _, data = column_of_zeros()
@@ -212,6 +215,7 @@ def test_bad_arguments():
         isotherm.anchor(LOGISTIC, {"x": X[:0], "y": Y[:0]}, np.zeros(3, np.float32))
 
 
+@pytest.mark.slow
 def test_a_level_that_few_rows_lack_is_no_flat_direction():
     """With a flat prior, 2,000 rows without a level say nothing of it; all rows do."""
     rng = np.random.default_rng(0)
