@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from isotherm.models.families import LARGEST_LOG_RATE, Bernoulli, Categorical, Gaussian, Poisson, bounded_exp
+from isotherm.models.families import LARGEST_LOG_RATE, Bernoulli, Categorical, Gaussian, Poisson, bounded_exp, softplus
 
 FAMILIES = [Gaussian(), Bernoulli(), Categorical(3), Poisson()]
 each_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: type(family).__name__)
@@ -102,3 +102,20 @@ def test_compare_by_value():
 def test_refuses_bad_arguments_by_name(build, words):
     with pytest.raises(ValueError, match=words):
         build()
+
+
+def test_softplus_values_and_derivatives_at_both_ends():
+    x = np.float32([-1e30, -80, -1, 0, 1, 100, 1e30])
+    expected = np.logaddexp(x.astype(np.float64), 0)
+    np.testing.assert_allclose(softplus(x), expected, rtol=1e-6)
+    derivative = jax.vmap(jax.grad(softplus))(x)
+    np.testing.assert_allclose(
+        derivative, [0, np.exp(-80.0), 1 / (1 + np.e), 0.5, np.e / (1 + np.e), 1, 1], rtol=1e-5, atol=1e-40
+    )
+
+
+def test_softplus_linearisation_keeps_one_array():
+    _, push = jax.linearize(softplus, np.ones(3, np.float32))
+    jaxpr = jax.make_jaxpr(push)(np.ones(3, np.float32))
+    assert len(jaxpr.jaxpr.constvars) == 1
+    assert [e.primitive.name for e in jaxpr.jaxpr.eqns] == ["mul"]

@@ -1,10 +1,19 @@
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 from scipy import stats
 
-from isotherm.models import GeneralisedLinear, Network, Poisson, families
+from isotherm.models import DRBM, GeneralisedLinear, Network, Poisson, families
 from isotherm.models.predictors import Weighted
+
+RNG = np.random.default_rng(1)
+N, P, SIZES = 30, 3, (4, 2)
+X = RNG.standard_normal((N, P))
+LEVELS = np.stack([RNG.integers(-1, size, N) for size in SIZES], axis=1)  # −1: none
+CODES = np.where(LEVELS < 0, -1, LEVELS + np.array([0, SIZES[0]])).astype(np.int32)
+ONE_HOT = np.stack([(level == CODES).any(axis=1) for level in range(sum(SIZES))], axis=1).astype(np.float64)
 
 
 def test_poisson_likelihood_and_rate_by_hand():
@@ -69,6 +78,54 @@ def test_a_weight_counts_an_example_as_often():
     found = Weighted(model).log_likelihood(params, example | {"weight": 2.5})
     np.testing.assert_allclose(found, 2.5 * model.log_likelihood(params, example), rtol=1e-6)
     assert Weighted(model).log_likelihood == Weighted(GeneralisedLinear(2, families.Poisson())).log_likelihood
+
+
+def with_and_without_levels(model, weights):
+    """A model of x and levels at some parameters, and the same of a matrix with a column for each level."""
+    params = model.init(jax.random.key(0), scale=1.0, dtype=np.float64)
+    effects = np.asarray(params["effects"]).T
+    matrix = {name: value for name, value in params.items() if name != "effects"}
+    matrix[weights] = jax.numpy.concatenate([params[weights], effects], axis=-1)
+    return params, dataclasses.replace(model, features=P + sum(SIZES), levels=0), matrix
+
+
+@pytest.mark.parametrize(
+    ("model", "weights"),
+    [
+        (GeneralisedLinear(P, families.Gaussian(), levels=sum(SIZES)), "coef"),
+        (GeneralisedLinear(P, families.Categorical(3), levels=sum(SIZES)), "coef"),
+        (Network(P, (5, 2), families.Bernoulli(), prior_variance=2.0, levels=sum(SIZES)), "W1"),
+        (DRBM(P, 5, 3, levels=sum(SIZES)), "W"),
+    ],
+    ids=["number", "classes", "network", "machine"],
+)
+def test_effects_by_index_are_those_of_a_matrix_of_zeros_and_ones(float64, model, weights):
+    params, plain, matrix = with_and_without_levels(model, weights)
+    if isinstance(model, Network):  # its inputs are divided by the root of how many a row has
+        matrix["W1"] = matrix["W1"] * np.sqrt((P + sum(SIZES)) / (P + len(SIZES)))
+    y = np.arange(N) % 2
+    by_index = jax.vmap(model.log_likelihood, (None, 0))(params, {"x": X, "codes": CODES, "y": y})
+    rows = {"x": np.concatenate([X, ONE_HOT], axis=1), "y": y}
+    np.testing.assert_allclose(by_index, jax.vmap(plain.log_likelihood, (None, 0))(matrix, rows))
+    if not isinstance(model, Network):
+        np.testing.assert_allclose(model.log_prior(params), plain.log_prior(matrix))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GeneralisedLinear(0, families.Bernoulli(), levels=6),
+        Network(0, (3,), families.Bernoulli(), levels=6),
+        DRBM(0, 3, 2, levels=6),
+    ],
+    ids=["linear", "network", "machine"],
+)
+def test_rows_of_levels_alone(model):
+    params = model.init(jax.random.key(0), scale=0.0)
+    mean = np.asarray(model.mean(params, {"codes": CODES[0]}))
+    np.testing.assert_allclose(mean, 0.5)
+    assert "coef" not in params
+    assert np.isfinite(model.log_prior(params))
 
 
 @pytest.mark.parametrize(

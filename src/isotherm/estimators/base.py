@@ -1,8 +1,9 @@
 """What the estimators share: from a table to a posterior, and from draws to predictions."""
 
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import jax
 import numpy as np
@@ -15,50 +16,68 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from isotherm.estimators.rows import Rows, filled, make_rows
 from isotherm.lib import arguments
-from isotherm.lib.types import Example, Params, Results
-from isotherm.models.families import Bernoulli, Categorical
-from isotherm.models.model import Model, method
-from isotherm.models.predictors import Weighted, WithFamily
+from isotherm.lib.types import Params, Results
+from isotherm.models.families import Bernoulli, Categorical, Family
+from isotherm.models.model import Model
+from isotherm.models.predictors import Weighted
 from isotherm.models.units import NO_UNITS, column_units, standard_units
 from isotherm.posterior import Posterior
 from isotherm.predict import predict
 from isotherm.run.check import Verdict, check
 from isotherm.run.fit import fit
 
-MOST_DRAWS = 1000  # that predictions are averaged over: their Monte Carlo error is 3 % of the posterior's width
+if TYPE_CHECKING:
+    import xarray
+
+PREDICTION_DRAWS = 1000  # at most: the Monte Carlo error of their mean is 3 % of the posterior's width
 MOST_SEED = 2**31 - 1
 FLOATS = (np.float64, np.float32)  # kept as they are; all else becomes the first
 
 
-class BayesianEstimator(BaseEstimator):
-    """Rows in standard units go to `isotherm.fit`. A subclass says which model they are of (`_model`), where its chains
-    start (`_start`) and what its draws are in the units of the table (`_in_units`)."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class BayesianEstimator(BaseEstimator, ABC):
+    """Rows in standard units go to `isotherm.fit`. A subclass says which model they are of (`_make_model`), where its
+    chains start (`_start`) and what its draws are in the units of the table (`_in_units`)."""
 
-    _is_network = False
-    _family: Any
-    _sampled: Any  # the model
-    _verdict: Verdict | None
-    _is_centred = True  # whether columns may be moved: there is an intercept
-    _steps: int | None = None
-    ess: int
-    seconds: float | None
-    chains: int
-    random_state: Any
-    progress: bool
+    ess: int = 400
+    seconds: float | None = None
+    chains: int = 4
+    random_state: int | np.random.RandomState | None = None
+    progress: bool = False
 
-    def _model(self, features: int) -> Model:
-        raise NotImplementedError
+    @property
+    @abstractmethod
+    def _family(self) -> Family:
+        """How the target is distributed."""
+
+    @abstractmethod
+    def _make_model(self, features: int) -> Model:
+        """Return the model of rows with this many columns."""
+
+    @property
+    def _is_centred(self) -> bool:
+        """Whether columns may be moved: there is an intercept."""
+        return True
+
+    @property
+    def _is_network(self) -> bool:
+        """Whether there are many equivalent modes, of which none can be anchored at."""
+        return False
+
+    @property
+    def _most_steps(self) -> int | None:
+        return None
 
     def _start(self, model: Model, rows: Rows) -> Params:
-        """Zeros of the parameters' shapes."""
+        """Return zeros of the parameters' shapes."""
         return {name: np.zeros(shape, np.float32) for name, shape in model._shapes().items()}
 
     def _in_units(self, tree: Results) -> Results:
-        """The draws in the units of the table."""
+        """Return the draws in the units of the table."""
         return tree
 
     def _targets(self, rows: Rows) -> np.ndarray:
-        """The targets as the model takes them."""
+        """Return the targets as the model takes them."""
         return rows.y
 
     def _sample(self, X: np.ndarray, y: np.ndarray, sample_weight: ArrayLike | None) -> Self:
@@ -69,13 +88,14 @@ class BayesianEstimator(BaseEstimator):
         rows = make_rows(X, y, weight)
         self._check_rows(rows)
         self._units = column_units(rows.X, rows.weight, self._is_centred)
-        model = self._model(X.shape[1])
+        model = self._make_model(X.shape[1])
         columns = {
             "x": self._units.standard(rows.X).astype(np.float32),
             "y": self._targets(rows),
             "weight": rows.weight.astype(np.float32),
         }
-        self._data, self._sampled, self._verdict = filled(columns), model, None
+        self._data, self._model = filled(columns), model
+        self._verdict: Verdict | None = None
         seed = int(check_random_state(self.random_state).randint(MOST_SEED))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -85,26 +105,26 @@ class BayesianEstimator(BaseEstimator):
                 self._start(model, rows),
                 ess=self.ess,
                 seconds=self.seconds,
-                steps=self._steps,
+                steps=self._most_steps,
                 anchored=not self._is_network,
                 chains=self.chains,
                 seed=seed,
                 progress=self.progress,
             )
         self.posterior_ = self._in_units(self._tree)
-        for message in self._doubts([each for each in caught if issubclass(each.category, RuntimeWarning)]):
+        for message in self._messages([each for each in caught if issubclass(each.category, RuntimeWarning)]):
             warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=3)
         return self
 
     @property
     def _posterior(self) -> Posterior:
-        return Posterior(Weighted(self._sampled).log_likelihood, self._sampled.log_prior)
+        return Posterior(Weighted(self._model).log_likelihood, self._model.log_prior)
 
     def _check_rows(self, rows: Rows) -> None:
         """Refuse rows that the model cannot take."""
 
-    def _doubts(self, caught: list[warnings.WarningMessage]) -> list[str]:
-        """What `fit` warned of, apart from its reason for how it sampled."""
+    def _messages(self, caught: list[warnings.WarningMessage]) -> list[str]:
+        """Return what `fit` warned of, apart from its reason for how it sampled."""
         messages = dict.fromkeys(str(each.message) for each in caught)
         return [message for message in messages if message != self._tree.attrs["fit_reason"]]
 
@@ -119,42 +139,26 @@ class BayesianEstimator(BaseEstimator):
     def _check(self) -> Verdict:
         return check(self._tree, self._posterior, self._data, progress=self.progress)
 
-    def _predictions(self, X: ArrayLike, levels: tuple[float, ...] = ()) -> Any:
-        """Mean, standard deviation and quantiles of `mean` and `variance` of y, for every row of X.
+    def _predictions(self, X: ArrayLike, levels: tuple[float, ...] = ()) -> "xarray.Dataset":
+        """Return mean, standard deviation and quantiles of `mean` and `variance` of y, for every row of X.
 
         In double precision, so that the prediction of a row does not depend on the rows beside it.
         """
         check_is_fitted(self)
         x = self._units.standard(validate_data(self, X, reset=False, dtype=np.float64))
         posterior = self._tree["posterior"].to_dataset()
-        every = max(1, -(-posterior.sizes["chain"] * posterior.sizes["draw"] // MOST_DRAWS))
+        every = max(1, -(-posterior.sizes["chain"] * posterior.sizes["draw"] // PREDICTION_DRAWS))
         tree = self._tree.copy()
         tree["posterior"] = type(tree)(posterior.isel(draw=slice(None, None, every)).astype(np.float64))
         with jax.enable_x64(True), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ chains diverged", RuntimeWarning)  # said by fit
-            return predict(tree, self._moments(), {"x": x}, quantiles=levels, progress=self.progress)
-
-    def _moments(self) -> Any:
-        """A function of parameters and an example: mean and variance of y."""
-        return Moments(self._sampled).of
+            return predict(tree, self._model.moments, {"x": x}, quantiles=levels, progress=self.progress)
 
     def _interval(self, X: ArrayLike, level: float) -> np.ndarray:
-        """Lower and upper ends, by (2, row, …)."""
+        """Return lower and upper ends, by (2, row, …)."""
         if not 0 < arguments.number("level", level) < 1:
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
         return self._predictions(X, ((1 - level) / 2, (1 + level) / 2))["mean_quantiles"].values
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Mean and variance of y given x, at parameters of a model with a family."""
-
-    model: WithFamily
-
-    @method
-    def of(self, params: Params, example: Example) -> dict[str, jax.Array]:
-        predictor, family = self.model.predictor(params, example["x"]), self.model.family
-        return {"mean": family.mean(predictor), "variance": family.variance(predictor, params)}
 
 
 class Regressor(RegressorMixin, BayesianEstimator):
@@ -179,7 +183,7 @@ class Regressor(RegressorMixin, BayesianEstimator):
         return self._target_units.standard(rows.y).astype(np.float32)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """The mean of y for every row of X, and its standard deviation if it is wanted.
+        """Return the mean of y for every row of X, and its standard deviation if it is wanted.
 
         The standard deviation is that of a new y: of the noise, and of what is not known about the parameters.
         """
@@ -191,7 +195,7 @@ class Regressor(RegressorMixin, BayesianEstimator):
         return mean, scale * np.sqrt(found["mean_sd"].values ** 2 + found["variance_mean"].values)
 
     def credible_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds between which the expected y of each row of X, without noise, lies with probability `level`."""
+        """Return bounds between which the expected y of each row of X, without noise, lies with probability `level`."""
         centre, scale = self._target_units
         low, high = centre + scale * self._interval(X, level)
         return low, high
@@ -225,20 +229,20 @@ class Classifier(ClassifierMixin, BayesianEstimator):
         return rows.y.astype(np.int32)
 
     @property
-    def _family(self) -> Bernoulli | Categorical:
+    def _family(self) -> Family:
         return Bernoulli() if len(self.classes_) == 2 else Categorical(len(self.classes_))
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Probabilities of the classes for every row of X, averaged over the posterior."""
+        """Return probabilities of the classes for every row of X, averaged over the posterior."""
         return _by_class(self._predictions(X)["mean_mean"].values)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The most probable class for every row of X."""
+        """Return the most probable class for every row of X."""
         probabilities = self.predict_proba(X)
         return self.classes_[probabilities.argmax(axis=1)]
 
     def credible_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds between which the probability of each class lies with probability `level`, by (row, class)."""
+        """Return bounds between which the probability of each class lies with probability `level`, by (row, class)."""
         ends = self._interval(X, level)
         if ends.ndim == 3:
             return ends[0], ends[1]
@@ -247,5 +251,5 @@ class Classifier(ClassifierMixin, BayesianEstimator):
 
 
 def _by_class(p: np.ndarray) -> np.ndarray:
-    """(row, class), also where there are two and only the second is given."""
+    """Return p by (row, class), also where there are two and only the second is given."""
     return np.column_stack([1 - p, p]) if p.ndim == 1 else p / p.sum(axis=1, keepdims=True)

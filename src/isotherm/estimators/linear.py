@@ -1,56 +1,39 @@
 """Linear, logistic and Poisson regression as estimators."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
+from sklearn.utils import Tags
 
 from isotherm.estimators.base import BayesianEstimator, Classifier, Regressor
 from isotherm.estimators.rows import Rows
 from isotherm.lib.types import Params, Results
-from isotherm.models.families import Gaussian, Poisson
+from isotherm.models import priors
+from isotherm.models.families import Family, Gaussian, Poisson
 from isotherm.models.model import Model
 from isotherm.models.predictors import GeneralisedLinear
 from isotherm.models.units import NO_UNITS
 from isotherm.run.labels import good_chains
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearModel(BayesianEstimator):
     """Coefficients and an intercept, of columns in standard units while they are sampled."""
 
-    coef_: np.ndarray
-    intercept_: Any
-
-    def __init__(
-        self,
-        *,
-        prior_scale: float = 2.5,
-        intercept_scale: float = 10.0,
-        fit_intercept: bool = True,
-        ess: int = 400,
-        seconds: float | None = None,
-        chains: int = 4,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.prior_scale = prior_scale
-        self.intercept_scale = intercept_scale
-        self.fit_intercept = fit_intercept
-        self.ess = ess
-        self.seconds = seconds
-        self.chains = chains
-        self.random_state = random_state
-        self.progress = progress
+    prior_scale: float = priors.COEFFICIENT_SCALE
+    intercept_scale: float = priors.INTERCEPT_SCALE
+    fit_intercept: bool = True
 
     @property
-    def _is_centred(self) -> bool:  # type: ignore[override]
+    def _is_centred(self) -> bool:
         return bool(self.fit_intercept)
 
-    def _model(self, features: int) -> Model:
+    def _make_model(self, features: int) -> Model:
         intercept = self.intercept_scale**2 if self.fit_intercept else 0.0
         return GeneralisedLinear(features, self._family, self.prior_scale**2, intercept)
 
     def _in_units(self, tree: Results) -> Results:
-        """Coefficients of the table's columns, and the noise in units of y."""
+        """Return coefficients of the table's columns, and the noise in units of y."""
         import xarray
 
         found = tree["posterior"].to_dataset()
@@ -75,8 +58,9 @@ class LinearModel(BayesianEstimator):
         return result
 
     def _report(self, coef: np.ndarray, intercept: np.ndarray) -> None:
-        """Posterior means, shaped as scikit-learn's."""
-        self.coef_, self.intercept_ = coef, float(intercept)
+        """Set posterior means, shaped as scikit-learn's."""
+        self.coef_: np.ndarray = coef
+        self.intercept_: float | np.ndarray = float(intercept)
 
 
 class BayesianLinearRegression(Regressor, LinearModel):
@@ -102,7 +86,9 @@ class BayesianLinearRegression(Regressor, LinearModel):
         check_: the verdict of `isotherm.check`, computed when it is first asked for.
     """
 
-    _family = Gaussian()
+    @property
+    def _family(self) -> Family:
+        return Gaussian()
 
 
 class BayesianLogisticRegression(Classifier, LinearModel):
@@ -156,7 +142,9 @@ class BayesianPoissonRegression(Regressor, LinearModel):
         check_: the verdict of `isotherm.check`, computed when it is first asked for.
     """
 
-    _family = Poisson()
+    @property
+    def _family(self) -> Family:
+        return Poisson()
 
     def _check_rows(self, rows: Rows) -> None:
         if (rows.y < 0).any():
@@ -166,14 +154,14 @@ class BayesianPoissonRegression(Regressor, LinearModel):
         return rows.y.astype(np.float32)
 
     def _start(self, model: Model, rows: Rows) -> Params:
-        """The logarithm of the mean count, which may be far from 0."""
+        """Return the logarithm of the mean count, which may be far from 0."""
         start = super()._start(model, rows)
         if self.fit_intercept:
             mean = np.average(rows.y, weights=rows.weight)
             start["intercept"] = np.float32(np.log(max(mean, 0.5 / rows.weight.sum())))
         return start
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags

@@ -4,52 +4,51 @@ Their parameters have many equivalent modes (hidden units can be exchanged), so 
 What chains must agree about is predictions, and these are what a verdict looks at.
 """
 
-import functools
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import jax
 import numpy as np
 
-from isotherm.estimators.base import MOST_DRAWS, BayesianEstimator, Classifier, Regressor
+from isotherm.estimators.base import PREDICTION_DRAWS, BayesianEstimator, Classifier, Regressor
 from isotherm.estimators.rows import Rows
-from isotherm.estimators.warm_start import climbed
-from isotherm.lib.types import Example, Params, RandomKey
+from isotherm.lib.types import Params, RandomKey
+from isotherm.models import priors
 from isotherm.models.drbm import DRBM
-from isotherm.models.families import Gaussian
-from isotherm.models.model import Model, method
+from isotherm.models.families import Family, Gaussian
+from isotherm.models.model import Model
 from isotherm.models.predictors import Network
+from isotherm.models.warm_start import start_near_a_mode
 from isotherm.run.check import OTHER_MODES, Verdict, diverged
 from isotherm.run.labels import good_chains
 from isotherm.run.verdict import STRICT, Bounds, Line, converged, statistics
 
-WATCHED = 32  # rows whose predictions are looked at
+WATCHED_ROWS = 32  # whose predictions chains must agree about
 UNASKED = Bounds(1.1, 50, 0.1, 2.0)  # of the warnings that `fit` gives unasked
 PERMUTED = "mean and variance of the parameters, of which many sets make the same predictions"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NetworkModel(BayesianEstimator):
     """An estimator that is sampled for a number of steps, and judged by its predictions."""
 
-    _is_network = True
-    steps: int
+    steps: int = 1000
 
     @property
-    def _steps(self) -> int | None:  # type: ignore[override]
+    def _most_steps(self) -> int | None:
         return self.steps
 
-    def _start(self, model: Model, rows: Rows) -> Params:
-        """Near a mode, uphill from a draw of N(0, I), one for each chain."""
-        data = jax.device_put(self._data)
+    @property
+    def _is_network(self) -> bool:
+        return True
 
-        def start(key: RandomKey) -> Params:
-            scale = np.float32(model.prior_variance**0.5)
-            return climbed(self._posterior, model.init(key, scale=1.0), data, key, scale)
+    def _start(self, model: Model, rows: Rows) -> Callable[[RandomKey], Params]:
+        return start_near_a_mode(self._posterior, model, self._data)
 
-        return start
-
-    def _doubts(self, caught: list[Any]) -> list[str]:
-        """How chains ended, and what speaks against the predictions."""
+    def _messages(self, caught: list[warnings.WarningMessage]) -> list[str]:
+        """Return how chains ended, and what speaks against the predictions."""
         ended = [str(each.message) for each in caught if "diverged" in str(each.message)]
         return ended + [
             f"do not rely on this fit yet: {line.sentence}" for line in self._lines(UNASKED) if not line.good
@@ -65,42 +64,42 @@ class NetworkModel(BayesianEstimator):
         return [*converged(flat, names, bounds), *statistics(self._tree, bounds)]
 
     def _watched_predictions(self) -> np.ndarray:
-        """Predictions of some rows of the data, by (chain, draw, row, class)."""
+        """Return predictions of some rows of the data, by (chain, draw, row, class)."""
         used = np.flatnonzero(self._data["weight"])
-        x = self._data["x"][used[np.unique(np.linspace(0, len(used) - 1, WATCHED).astype(int))]]
+        x = self._data["x"][used[np.unique(np.linspace(0, len(used) - 1, WATCHED_ROWS).astype(int))]]
         found = self._tree["posterior"].to_dataset().isel(chain=good_chains(self._tree))
         chains, draws = found.sizes["chain"], found.sizes["draw"]
-        every = max(1, chains * draws // MOST_DRAWS)
+        every = max(1, chains * draws // PREDICTION_DRAWS)
         params = {str(name): array[:, ::every].values for name, array in found.data_vars.items()}
         flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in params.items()}
-        values = np.asarray(_means(self._moments(), flat, x))
+        values = np.asarray(_means(self._model, flat, x))
         return values.reshape(chains, -1, len(x), values[0, 0].size)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _means(moments: Any, draws: Params, x: Any) -> jax.Array:
-    """E[y] by (draw, row, …)."""
+@partial(jax.jit, static_argnums=0)
+def _means(model: Model, draws: Params, x: np.ndarray) -> jax.Array:
+    """Return E[y] by (draw, row, …)."""
 
     def at(params: Params) -> jax.Array:
-        return jax.vmap(lambda row: moments(params, {"x": row})["mean"])(x)
+        return jax.vmap(lambda row: model.mean(params, {"x": row}))(x)
 
     return jax.lax.map(at, draws, batch_size=128)
 
 
-class MLP(NetworkModel):
+@dataclass(kw_only=True, eq=False, repr=False)
+class BayesianMLP(NetworkModel):
     """Hidden layers of tanh units, or of another activation."""
 
-    hidden: tuple[int, ...]
-    activation: str
-    prior_scale: float
-    output_scale = 1.0
+    hidden: tuple[int, ...] = (16,)
+    activation: str = "tanh"
+    prior_scale: float = priors.REGRESSOR_SCALE
 
-    def _model(self, features: int) -> Model:
-        scales = self.prior_scale**2, self.output_scale
+    def _make_model(self, features: int) -> Model:
+        scales = self.prior_scale**2, getattr(self, "output_scale", 1.0)
         return Network(features, tuple(self.hidden), self._family, self.activation, *scales)
 
 
-class BayesianMLPRegressor(Regressor, MLP):
+class BayesianMLPRegressor(Regressor, BayesianMLP):
     """A network with Gaussian noise of unknown size: y = m(x) + σε.
 
     Columns of X and y are standardised first. Layers are h ↦ φ(Wh/√n + b), n the length of h, where all weights and
@@ -123,33 +122,13 @@ class BayesianMLPRegressor(Regressor, MLP):
         check_: whether to believe the predictions: convergence is judged by them, since hidden units can be exchanged.
     """
 
-    _family = Gaussian()
-
-    def __init__(
-        self,
-        *,
-        hidden: tuple[int, ...] = (16,),
-        activation: str = "tanh",
-        prior_scale: float = 1.0,
-        steps: int = 1000,
-        ess: int = 400,
-        seconds: float | None = None,
-        chains: int = 4,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.prior_scale = prior_scale
-        self.steps = steps
-        self.ess = ess
-        self.seconds = seconds
-        self.chains = chains
-        self.random_state = random_state
-        self.progress = progress
+    @property
+    def _family(self) -> Family:
+        return Gaussian()
 
 
-class BayesianMLPClassifier(Classifier, MLP):
+@dataclass(kw_only=True, eq=False, repr=False)
+class BayesianMLPClassifier(Classifier, BayesianMLP):
     """A network that tells classes apart: p(class) ∝ exp(output_scale · m(x)).
 
     Columns of X are standardised first. Layers are h ↦ φ(Wh/√n + b), n the length of h, where all weights and biases
@@ -174,44 +153,11 @@ class BayesianMLPClassifier(Classifier, MLP):
         check_: whether to believe the predictions: convergence is judged by them, since hidden units can be exchanged.
     """
 
-    def __init__(
-        self,
-        *,
-        hidden: tuple[int, ...] = (16,),
-        activation: str = "tanh",
-        prior_scale: float = 2.0,
-        output_scale: float = 8.0,
-        steps: int = 1000,
-        ess: int = 400,
-        seconds: float | None = None,
-        chains: int = 4,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.prior_scale = prior_scale
-        self.output_scale = output_scale
-        self.steps = steps
-        self.ess = ess
-        self.seconds = seconds
-        self.chains = chains
-        self.random_state = random_state
-        self.progress = progress
+    prior_scale: float = priors.CLASSIFIER_SCALE
+    output_scale: float = priors.CLASSIFIER_OUTPUT
 
 
-@dataclass(frozen=True)
-class DRBMMoments:
-    """Probabilities of the classes given x, and variances of their indicators."""
-
-    model: DRBM
-
-    @method
-    def of(self, params: Params, example: Example) -> dict[str, jax.Array]:
-        p = jax.nn.softmax(self.model._logits(params, jax.numpy.asarray(example["x"], params["W"].dtype)))
-        return {"mean": p, "variance": p * (1 - p)}
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class DiscriminativeRBMClassifier(Classifier, NetworkModel):
     """A discriminative restricted Boltzmann machine (Larochelle & Bengio 2008), its hidden units summed out.
 
@@ -234,29 +180,8 @@ class DiscriminativeRBMClassifier(Classifier, NetworkModel):
         check_: whether to believe the predictions: convergence is judged by them, since hidden units can be exchanged.
     """
 
-    def __init__(
-        self,
-        *,
-        hidden: int = 16,
-        prior_scale: float = 3.0,
-        steps: int = 1000,
-        ess: int = 400,
-        seconds: float | None = None,
-        chains: int = 4,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.hidden = hidden
-        self.prior_scale = prior_scale
-        self.steps = steps
-        self.ess = ess
-        self.seconds = seconds
-        self.chains = chains
-        self.random_state = random_state
-        self.progress = progress
+    hidden: int = 16
+    prior_scale: float = priors.MACHINE_SCALE
 
-    def _model(self, features: int) -> Model:
+    def _make_model(self, features: int) -> Model:
         return DRBM(features, self.hidden, len(self.classes_), self.prior_scale**2)
-
-    def _moments(self) -> Any:
-        return DRBMMoments(self._sampled).of

@@ -15,6 +15,7 @@ make of x. Computation runs in the parameters' dtype; examples are cast to it.
 from isotherm.models import families
 from isotherm.models.drbm import DRBM
 from isotherm.models.predictors import GeneralisedLinear, Network
-from isotherm.models.regression import MLP, Linear, Logistic, Poisson, Softmax
+from isotherm.models.regression import MLP, Linear, Logistic, Softmax
+from isotherm.models.regression import PoissonRegression as Poisson
 
 __all__ = ["DRBM", "MLP", "GeneralisedLinear", "Linear", "Logistic", "Network", "Poisson", "Softmax", "families"]

@@ -26,12 +26,14 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from isotherm.lib.types import Array, Example, Float, Int, Params, Scalar
-from isotherm.models.model import Categorical, like, method, softplus
+from isotherm.models.families import Categorical, Family, Predictor, softplus
+from isotherm.models.model import Model, like, linear, method
 
 
 @dataclass(frozen=True)
-class DRBM(Categorical):
-    """Parameters `W` (hidden, features), `U` (hidden, classes), `c` (hidden,), `d` (classes,).
+class DRBM(Model):
+    """Parameters `W` (hidden, features), `U` (hidden, classes), `c` (hidden,), `d` (classes,) and, if rows have levels,
+    their `effects` (levels, hidden), which are added to c.
 
     Labels are 0 … classes − 1.
     """
@@ -40,27 +42,42 @@ class DRBM(Categorical):
     hidden: int
     classes: int
     prior_variance: float = 10.0
+    levels: int = 0
+
+    @property
+    def _family(self) -> Family:
+        return Categorical(self.classes)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         f, h, k = self.features, self.hidden, self.classes
-        return {"W": (h, f), "U": (h, k), "c": (h,), "d": (k,)}
+        shapes = {"W": (h, f), "U": (h, k), "c": (h,), "d": (k,), "effects": (self.levels, h)}
+        return {name: shape for name, shape in shapes.items() if 0 not in shape}
 
-    def _logits(self, params: Params, x: Float[Array, "features"]) -> Float[Array, "classes"]:
+    def _predictor(self, params: Params, example: Example) -> Predictor:
+        params, x = self._of_row(params, example)
         return _activations(params, _inputs(params, x))
 
     @method
     def log_likelihood(self, params: Params, example: Example) -> Scalar:
-        """log p(y|x) = a_y − logsumexp(a), with the differential of the module's docstring."""
-        return _log_probability(params, like(params, example["x"]), example["y"])
+        """Return log p(y|x) = a_y − logsumexp(a), with the differential of the module's docstring."""
+        return _log_probability(*self._of_row(params, example), example["y"])
+
+    def _of_row(self, params: Params, example: Example) -> tuple[Params, Float[Array, "features"]]:
+        """Return x, and the parameters with the effects of the row's levels in c."""
+        if not self.levels:
+            return params, like(params, example["x"])
+        c = params["c"] + linear(params, "", example)
+        machine = {"W": jnp.zeros((self.hidden, 0), c.dtype)} | params | {"c": c}
+        return {name: machine[name] for name in "WUcd"}, like(params, example.get("x", ()))
 
 
 def _inputs(params: Params, x: Float[Array, "features"]) -> Float[Array, "hidden classes"]:
-    """c_j + U_jk + W_j·x."""
+    """Return c_j + U_jk + W_j·x."""
     return (params["c"] + params["W"] @ x)[:, None] + params["U"]
 
 
 def _activations(params: Params, inputs: Float[Array, "hidden classes"]) -> Float[Array, "classes"]:
-    """a_k = d_k + Σ_j softplus(input_jk)."""
+    """Return a_k = d_k + Σ_j softplus(input_jk)."""
     return params["d"] + softplus(inputs).sum(axis=0)
 
 

@@ -26,7 +26,6 @@ from jax.typing import ArrayLike
 
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Float, Scalar
-from isotherm.models.model import softplus
 
 Predictor = Float[Array, "..."]
 Own = Mapping[str, Array]  # the model's parameters, in which a family finds its own
@@ -49,7 +48,7 @@ class Family(Protocol):
     def prediction(self, predictors: Predictor) -> Predictor: ...
 
 
-class _OneNumber:
+class OneNumber:
     """A predictor that is a number, and no parameters of its own."""
 
     @property
@@ -66,9 +65,15 @@ class _OneNumber:
     def unseen(self, values: Array, variance: float) -> Scalar | float:
         return 0.0
 
+    def mean(self, predictor: Predictor) -> Predictor:
+        return predictor
+
+    def prediction(self, predictors: Predictor) -> Predictor:
+        return self.mean(predictors)
+
 
 @dataclass(frozen=True)
-class Gaussian(_OneNumber):
+class Gaussian(OneNumber):
     """y ~ N(predictor, σ²) with σ = exp(params["log_sigma"]) unknown.
 
     The prior is σ² ~ scaled inverse χ²(1, guess²): it counts as one more example, whose residual is `guess`. Next to
@@ -91,26 +96,34 @@ class Gaussian(_OneNumber):
         return -0.5 * z * z - log_sigma - 0.5 * math.log(2 * math.pi)
 
     def log_prior(self, params: Own) -> Scalar:
-        """Of log σ: −log σ − guess²/(2σ²) + log guess + ½ log(2/π)."""
+        """Return the log prior of log σ: −log σ − guess²/(2σ²) + log guess + ½ log(2/π)."""
         ratio = self.guess * bounded_exp(-params["log_sigma"])
         return -params["log_sigma"] - 0.5 * ratio * ratio + math.log(self.guess) + 0.5 * math.log(2 / math.pi)
-
-    def mean(self, predictor: Predictor) -> Predictor:
-        return predictor
 
     def variance(self, predictor: Predictor, params: Own) -> Predictor:
         return jnp.broadcast_to(bounded_exp(2 * params["log_sigma"]), predictor.shape)
 
-    def prediction(self, predictors: Predictor) -> Predictor:
-        return predictors
+
+@dataclass(frozen=True)
+class KnownNoise(OneNumber):
+    """y ~ N(predictor, noise_variance)."""
+
+    noise_variance: float
+
+    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own | None = None) -> Scalar:
+        residual = jnp.asarray(y, predictor.dtype) - predictor
+        return -(residual**2) / (2 * self.noise_variance) - 0.5 * math.log(2 * math.pi * self.noise_variance)
+
+    def variance(self, predictor: Predictor, params: Own | None = None) -> Predictor:
+        return jnp.full_like(predictor, self.noise_variance)
 
 
 @dataclass(frozen=True)
-class Bernoulli(_OneNumber):
+class Bernoulli(OneNumber):
     """y = 0 or 1: p(y = 1) = 1/(1 + exp(−predictor))."""
 
     def log_density(self, predictor: Predictor, y: ArrayLike, params: Own | None = None) -> Scalar:
-        """log σ(±predictor) = −softplus(∓predictor)."""
+        """Return log σ(±predictor) = −softplus(∓predictor)."""
         return -softplus((1 - 2 * jnp.asarray(y, predictor.dtype)) * predictor)
 
     def mean(self, predictor: Predictor) -> Predictor:
@@ -147,8 +160,9 @@ class Categorical:
         return 0.0
 
     def unseen(self, values: Array, variance: float) -> Scalar | float:
-        """What all classes have in common changes no probability, and under a wide prior chains only wander there. So
-        c = Σ values/√classes, of values by (class, …), has the prior N(0, 1) where N(0, variance) is wider.
+        """Narrow the prior of c = Σ values/√classes, of values by (class, …), from N(0, variance) to N(0, 1).
+
+        What all classes have in common changes no probability, and under a wide prior chains only wander there.
         """
         if variance <= 1:
             return 0.0
@@ -167,11 +181,11 @@ class Categorical:
 
 
 @dataclass(frozen=True)
-class Poisson(_OneNumber):
+class Poisson(OneNumber):
     """Counts y = 0, 1, 2, … ~ Poisson(exp(predictor)). For other y, y! is Γ(y + 1)."""
 
     def log_density(self, predictor: Predictor, y: ArrayLike, params: Own | None = None) -> Scalar:
-        """y log λ − λ − log y!"""
+        """Return y log λ − λ − log y!."""
         y = jnp.asarray(y, predictor.dtype)
         return y * predictor - bounded_exp(predictor) - jax.lax.lgamma(y + 1)
 
@@ -181,12 +195,23 @@ class Poisson(_OneNumber):
     def variance(self, predictor: Predictor, params: Own | None = None) -> Predictor:
         return bounded_exp(predictor)
 
-    def prediction(self, predictors: Predictor) -> Predictor:
-        return bounded_exp(predictors)
-
 
 def bounded_exp(x: Predictor) -> Predictor:
-    """eˣ up to x = LARGEST_LOG_RATE, from there its second Taylor polynomial: equal derivatives up to the second, and
-    no overflow."""
+    """Return eˣ up to x = LARGEST_LOG_RATE, from there its second Taylor polynomial.
+
+    There is no overflow, and derivatives up to the second are equal at the seam.
+    """
     over = jnp.maximum(x - LARGEST_LOG_RATE, 0)
     return jnp.exp(jnp.minimum(x, LARGEST_LOG_RATE)) * (1 + over + 0.5 * over * over)
+
+
+@jax.custom_jvp
+def softplus(x: Predictor) -> Predictor:
+    """Return log(1 + eˣ), without overflow; its derivative is the logistic function.
+
+    `jax.nn.softplus` differentiates through `logaddexp`, which keeps more arrays than σ(x) alone.
+    """
+    return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+
+
+softplus.defjvps(lambda dx, _, x: jax.nn.sigmoid(x) * dx)

@@ -1,5 +1,5 @@
 """What the models share: methods that compare by value, checked fields, the Gaussian prior, a Gaussian start, and the
-likelihood that logits give."""
+likelihood and predictions that a family makes of a predictor."""
 
 import functools
 import math
@@ -13,8 +13,14 @@ from jax.typing import ArrayLike
 
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Example, Float, Int, Params, RandomKey, Scalar
+from isotherm.models.families import Family, Predictor
 
-LEAST = {"features": 1, "hidden": 1, "classes": 2}  # the fields that count something; all others are variances
+COUNTS = {
+    "features": 1,
+    "hidden": 1,
+    "classes": 2,
+    "levels": 0,
+}  # fields that count something, and the least; others are variances
 PREDICT_BLOCK = 256  # rows predicted at once: a DRBM of 200 hidden units and 100 classes takes 20 MB for them
 
 
@@ -22,7 +28,7 @@ PREDICT_BLOCK = 256  # rows predicted at once: a DRBM of 200 hidden units and 10
 class BoundMethod:
     """`model.name`, equal to the same method of any equal model; can be pickled whenever the model can."""
 
-    model: Any
+    model: object
     name: str
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -31,7 +37,8 @@ class BoundMethod:
     @property
     def __wrapped__(self) -> Callable[..., Any]:
         """The plain bound function: `inspect.signature` and `help` follow it."""
-        return getattr(type(self.model), self.name).function.__get__(self.model)
+        bound: Callable[..., Any] = getattr(type(self.model), self.name).function.__get__(self.model)
+        return bound
 
     @property
     def __name__(self) -> str:
@@ -49,31 +56,46 @@ class method:
         self.function = function
         self.__doc__ = function.__doc__
 
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
+    def __get__(self, model: object, owner: type | None = None) -> Any:
         return self if model is None else BoundMethod(model, self.function.__name__)
 
 
 class Model:
-    """The prior N(0, prior_variance · I). A model derives from this and is a frozen dataclass."""
+    """A predictor m(θ, x) and a family, with the prior N(0, prior_variance · I). A model derives from this and is a
+    frozen dataclass.
+
+    An example is a dict with `x`, the numbers of one row, `y`, and, for models that take them, `codes`: which levels of
+    its categories the row has, as indices into one vector of all levels; a negative code is no level.
+    """
 
     features: int
     prior_variance: float
-    log_likelihood: Any
+
+    @property
+    def _family(self) -> Family:
+        """How y is distributed given the predictor."""
+        raise NotImplementedError
+
+    def _predictor(self, params: Params, example: Example) -> Predictor:
+        """Return m(θ, x) for one example."""
+        raise NotImplementedError
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each parameter; where "theta" is the only one, the parameters are that vector."""
+        return {"theta": (self.features,)}
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if name in LEAST:
-                arguments.integer(name, value, LEAST[name])
+            if name == "features" and getattr(self, "levels", None):
+                arguments.integer(name, value, 0)
+            elif name in COUNTS:
+                arguments.integer(name, value, COUNTS[name])
             else:
                 arguments.positive(name, value)
 
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each parameter; where "theta" is the only one, the parameters are that vector, no dict."""
-        return {"theta": (self.features,)}
-
     @method
     def init(self, key: RandomKey, scale: float = 0.1, dtype: jnp.dtype | None = None) -> Params:
-        """All entries ~ N(0, scale²)."""
+        """Draw all entries from N(0, scale²)."""
         arguments.non_negative("scale", scale)
         shapes = self._shapes()
         keys = dict(zip(shapes, jax.random.split(key, len(shapes)), strict=True))
@@ -82,37 +104,44 @@ class Model:
 
     @method
     def log_prior(self, params: Params) -> Scalar:
-        """log N(θ; 0, σ² I) = −|θ|²/(2σ²) − (d/2) log(2πσ²), over all d entries of the tree; σ² = prior_variance."""
+        """Return log N(θ; 0, σ² I) = −|θ|²/(2σ²) − (d/2) log(2πσ²), of all d entries; σ² = prior_variance."""
         return log_normal(params, self.prior_variance)
-
-
-class Categorical(Model):
-    """Labels 0 … classes − 1, told apart by logits: log p(y|x) = a_y − logsumexp(a), a = a(θ, x)."""
-
-    def _logits(self, params: Params, x: Float[Array, "features"]) -> Float[Array, "classes"]:
-        """a(θ, x) for one input."""
-        raise NotImplementedError
 
     @method
     def log_likelihood(self, params: Params, example: Example) -> Scalar:
-        """log p(y|x) = a_y − logsumexp(a)."""
-        a = self._logits(params, like(params, example["x"]))
-        return a[example["y"]] - jax.nn.logsumexp(a)
+        """Return log p(y|x) of the family at m(θ, x)."""
+        return self._family.log_density(self._predictor(params, example), example["y"], params)
 
     @method
-    def predict(self, params: Params, x: ArrayLike) -> Float[Array, "m classes"]:
-        """Log-probabilities of each row's classes, computed `PREDICT_BLOCK` rows at a time."""
-        one = functools.partial(self._logits, params)
-        return jax.nn.log_softmax(jax.lax.map(one, like(params, x), batch_size=PREDICT_BLOCK))
+    def predictor(self, params: Params, x: ArrayLike) -> Predictor:
+        """Return m(θ, x) for one input."""
+        return self._predictor(params, {"x": x})
+
+    @method
+    def mean(self, params: Params, example: Example) -> Predictor:
+        """Return E[y|x], or the probabilities of the classes."""
+        return self._family.mean(self._predictor(params, example))
+
+    @method
+    def moments(self, params: Params, example: Example) -> dict[str, Predictor]:
+        """Return mean and variance of y given x; of each class's indicator for classes."""
+        predictor = self._predictor(params, example)
+        return {"mean": self._family.mean(predictor), "variance": self._family.variance(predictor, params)}
+
+    @method
+    def predict(self, params: Params, x: ArrayLike) -> Float[Array, "m ..."]:
+        """Return log-probabilities (m, classes), or the mean (m,), computed `PREDICT_BLOCK` rows at a time."""
+        one = functools.partial(self.predictor, params)
+        return self._family.prediction(jax.lax.map(one, like(params, x), batch_size=PREDICT_BLOCK))
 
     @method
     def class_index(self, y: ArrayLike) -> Int[Array, "..."]:
-        """The column of `predict` for a label: the label itself."""
+        """Return the column of `predict` for a label: the label itself."""
         return jnp.asarray(y, jnp.int32)
 
 
 def log_normal(params: Params, variance: float) -> Scalar:
-    """log N(θ; 0, variance · I), over all d entries of the tree."""
+    """Return log N(θ; 0, variance · I), of all d entries of the tree."""
     leaves = jax.tree.leaves(params)
     d = sum(leaf.size for leaf in leaves)
     square = sum(jnp.vdot(leaf, leaf) for leaf in leaves)
@@ -120,17 +149,18 @@ def log_normal(params: Params, variance: float) -> Scalar:
 
 
 def like(params: Params, x: ArrayLike) -> Array:
-    """x in the dtype of the parameters."""
+    """Return x in the dtype of the parameters."""
     return jnp.asarray(x, jax.tree.leaves(params)[0].dtype)
 
 
-@jax.custom_jvp
-def softplus(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """log(1 + eˣ), without overflow; its derivative is the logistic function.
+def linear(params: Params, name: str, example: Example) -> Predictor:
+    """Return params[name] · x plus the effects of the row's levels, each if the model has it.
 
-    `jax.nn.softplus` differentiates through `logaddexp`, which keeps more arrays than σ(x) alone.
+    A row has one level in each column of `codes`; a negative code has the effect 0.
     """
-    return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
-
-
-softplus.defjvps(lambda dx, _, x: jax.nn.sigmoid(x) * dx)
+    if "effects" not in params:
+        return params[name] @ like(params, example["x"])
+    effects, codes = params["effects"], example["codes"]
+    there = (codes >= 0).astype(effects.dtype).reshape((-1,) + (1,) * (effects.ndim - 1))
+    total = jnp.sum(there * effects[jnp.maximum(codes, 0)], axis=0)
+    return total + params[name] @ like(params, example["x"]) if name in params else total

@@ -4,81 +4,72 @@ The parameters of `Linear`, `Logistic` and `Poisson` are one vector θ of length
 one, add a column of ones to x, or use a `GeneralisedLinear`.
 """
 
-import math
 from dataclasses import dataclass
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from isotherm.lib.types import Array, Example, Float, Int, Params, Scalar, Vector
-from isotherm.models import families
-from isotherm.models.model import Categorical, Model, like, method, softplus
+from isotherm.lib.types import Array, Example, Int, Params, Scalar, Vector
+from isotherm.models.families import Bernoulli, Categorical, Family, KnownNoise, Poisson, Predictor, softplus
+from isotherm.models.model import Model, like, method
+
+
+class Plain(Model):
+    """The predictor θ·x."""
+
+    def _predictor(self, params: Vector, example: Example) -> Predictor:
+        return jnp.dot(like(params, example["x"]), params)
 
 
 @dataclass(frozen=True)
-class Linear(Model):
+class Linear(Plain):
     """Gaussian noise: y = θ·x + ε, ε ~ N(0, σ²)."""
 
     features: int
     noise_variance: float = 1.0
     prior_variance: float = 10.0
 
-    @method
-    def log_likelihood(self, params: Vector, example: Example) -> Scalar:
-        """log N(y; θ·x, σ²) = −(y − θ·x)²/(2σ²) − ½ log(2πσ²), σ² = noise_variance."""
-        residual = like(params, example["y"]) - jnp.dot(like(params, example["x"]), params)
-        return -(residual**2) / (2 * self.noise_variance) - 0.5 * math.log(2 * math.pi * self.noise_variance)
-
-    @method
-    def predict(self, params: Vector, x: ArrayLike) -> Float[Array, "m"]:
-        """The mean θ·x of each row of x."""
-        return like(params, x) @ params
+    @property
+    def _family(self) -> Family:
+        return KnownNoise(self.noise_variance)
 
 
 @dataclass(frozen=True)
-class Logistic(Model):
-    """Labels y = ±1: p(y|x, θ) = 1/(1 + exp(−y θ·x))."""
+class Logistic(Plain):
+    """Labels y = ±1: p(y|x, θ) = 1/(1 + exp(−y θ·x)). `predict` has −1 in the first column and +1 in the second."""
 
     features: int
     prior_variance: float = 10.0
 
-    @method
-    def log_likelihood(self, params: Vector, example: Example) -> Scalar:
-        """log σ(y θ·x) = −softplus(−y θ·x), y = ±1."""
-        return -softplus(-like(params, example["y"]) * jnp.dot(like(params, example["x"]), params))
+    @property
+    def _family(self) -> Family:
+        return Bernoulli()
 
     @method
-    def predict(self, params: Vector, x: ArrayLike) -> Float[Array, "m 2"]:
-        """Log-probabilities of y = −1 (first column) and y = +1 (second column)."""
-        z = like(params, x) @ params
-        return -softplus(jnp.stack([z, -z], axis=1))
+    def log_likelihood(self, params: Vector, example: Example) -> Scalar:
+        """Return log σ(y θ·x) = −softplus(−y θ·x), y = ±1."""
+        return -softplus(-like(params, example["y"]) * self._predictor(params, example))
 
     @method
     def class_index(self, y: ArrayLike) -> Int[Array, "..."]:
-        """The column of `predict` for a label: 0 for −1, 1 for +1."""
+        """Return the column of `predict` for a label: 0 for −1, 1 for +1."""
         return (jnp.asarray(y) > 0).astype(jnp.int32)
 
 
 @dataclass(frozen=True)
-class Poisson(Model):
+class PoissonRegression(Plain):
     """Counts y = 0, 1, 2, … ~ Poisson(λ), λ = exp(θ·x)."""
 
     features: int
     prior_variance: float = 10.0
 
-    @method
-    def log_likelihood(self, params: Vector, example: Example) -> Scalar:
-        """log Poisson(y; λ) = y log λ − λ − log y!"""
-        return families.Poisson().log_density(jnp.dot(like(params, example["x"]), params), example["y"])
-
-    @method
-    def predict(self, params: Vector, x: ArrayLike) -> Float[Array, "m"]:
-        """The rate λ of each row of x."""
-        return families.Poisson().mean(like(params, x) @ params)
+    @property
+    def _family(self) -> Family:
+        return Poisson()
 
 
 @dataclass(frozen=True)
-class Softmax(Categorical):
+class Softmax(Model):
     """Multinomial logistic regression, log p(y|x) = a_y − logsumexp(a), a = Wx + b.
 
     Parameters `W` (classes, features) and `b` (classes,); labels are 0 … classes − 1.
@@ -88,15 +79,19 @@ class Softmax(Categorical):
     classes: int
     prior_variance: float = 10.0
 
+    @property
+    def _family(self) -> Family:
+        return Categorical(self.classes)
+
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {"W": (self.classes, self.features), "b": (self.classes,)}
 
-    def _logits(self, params: Params, x: Float[Array, "features"]) -> Float[Array, "classes"]:
-        return params["W"] @ x + params["b"]
+    def _predictor(self, params: Params, example: Example) -> Predictor:
+        return params["W"] @ like(params, example["x"]) + params["b"]
 
 
 @dataclass(frozen=True)
-class MLP(Categorical):
+class MLP(Model):
     """Two-layer network: log p(y|x) = a_y − logsumexp(a), a = W₂ tanh(W₁x + b₁) + b₂.
 
     Parameters `W1` (hidden, features), `b1` (hidden,), `W2` (classes, hidden), `b2` (classes,); labels are
@@ -108,9 +103,14 @@ class MLP(Categorical):
     classes: int
     prior_variance: float = 10.0
 
+    @property
+    def _family(self) -> Family:
+        return Categorical(self.classes)
+
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         f, h, k = self.features, self.hidden, self.classes
         return {"W1": (h, f), "b1": (h,), "W2": (k, h), "b2": (k,)}
 
-    def _logits(self, params: Params, x: Float[Array, "features"]) -> Float[Array, "classes"]:
+    def _predictor(self, params: Params, example: Example) -> Predictor:
+        x = like(params, example["x"])
         return params["W2"] @ jnp.tanh(params["W1"] @ x + params["b1"]) + params["b2"]

@@ -3,25 +3,37 @@
 A sampler that starts where a network predicts at random finds steep walls and takes tiny steps there.
 """
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from isotherm.lib.types import Batch, Params, RandomKey, Scalar
+from isotherm.models.model import Model
 from isotherm.posterior import Posterior
 
-STEPS = 500
-BATCH = 1024  # rows, at most
-RATE = 0.05  # of a parameter whose prior has standard deviation 1, at first; it falls to zero linearly
+ADAM_STEPS = 500  # enough for networks of some thousand weights to fit tables as well as they will
+ADAM_ROWS = 1024  # of a batch, at most
+ADAM_RATE = 0.05  # of a parameter whose prior has standard deviation 1, at first; it falls to zero linearly
+
+
+def start_near_a_mode(posterior: Posterior, model: Model, data: Batch) -> Callable[[RandomKey], Params]:
+    """Return a start for each chain: uphill from a draw of N(0, I)."""
+    on_device, scale = jax.device_put(data), np.float32(model.prior_variance**0.5)
+
+    def start(key: RandomKey) -> Params:
+        return climb(posterior, model.init(key, scale=1.0), on_device, key, scale)
+
+    return start
 
 
 @partial(jax.jit, static_argnums=0)
-def climbed(posterior: Posterior, start: Params, data: Batch, key: RandomKey, scale: Any) -> Params:
-    """Parameters of high posterior density; `scale` is the prior's standard deviation."""
+def climb(posterior: Posterior, start: Params, data: Batch, key: RandomKey, scale: np.float32) -> Params:
+    """Return parameters of high posterior density; `scale` is the prior's standard deviation."""
     rows = jax.tree.leaves(data)[0].shape[0]
-    size = min(rows, BATCH)
+    size = min(rows, ADAM_ROWS)
 
     def energy(params: Params, batch: Batch) -> Scalar:
         each = jax.vmap(posterior.log_likelihood, in_axes=(None, 0))(params, batch)
@@ -37,10 +49,10 @@ def climbed(posterior: Posterior, start: Params, data: Batch, key: RandomKey, sc
 
         def moved(p: jax.Array, m: jax.Array, v: jax.Array) -> jax.Array:
             count = (t + 1).astype(p.dtype)
-            rate = RATE * scale * (1 - t.astype(p.dtype) / STEPS)
+            rate = ADAM_RATE * scale * (1 - t.astype(p.dtype) / ADAM_STEPS)
             return p - rate * (m / (1 - 0.9**count)) / (jnp.sqrt(v / (1 - 0.999**count)) + 1e-8)
 
         return (jax.tree.map(moved, params, m, v), m, v), None
 
     zeros = jax.tree.map(jnp.zeros_like, start)
-    return jax.lax.scan(step, (start, zeros, zeros), jnp.arange(STEPS))[0][0]
+    return jax.lax.scan(step, (start, zeros, zeros), jnp.arange(ADAM_STEPS))[0][0]
