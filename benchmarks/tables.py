@@ -55,23 +55,23 @@ def beside_sklearn(run: Path) -> None:
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import log_loss
 
-    from isotherm.tables import command, model, predictions, preparing, recipe
+    from isotherm.tables import command, model, preparing, recipe
 
     made = recipe.read(run)
-    _, train, held_out = preparing.again(made)
+    _, train, held_out = preparing.prepare_again(made)
 
     def matrix(batch: dict[str, np.ndarray]) -> sparse.csr_matrix:
         rows, effects = len(batch["y"]), sparse.csr_matrix((len(batch["y"]), made.offsets[-1]), dtype=np.float32)
         for codes in batch["codes"].T if "codes" in batch else ():
             there = np.flatnonzero(codes >= 0)
             effects += sparse.csr_matrix((np.ones(len(there), np.float32), (there, codes[there])), effects.shape)
-        return sparse.hstack([sparse.csr_matrix(batch.get("numbers", np.zeros((rows, 0)))), effects], format="csr")
+        return sparse.hstack([sparse.csr_matrix(batch.get("x", np.zeros((rows, 0)))), effects], format="csr")
 
     began = time.process_time()
     fitted = LogisticRegression(C=made.prior_scale**2, max_iter=1000).fit(matrix(train), train["y"])
     seconds = time.process_time() - began
     theirs = log_loss(held_out["y"], fitted.predict_proba(matrix(held_out)))
-    ours = -float(predictions.log_densities(model.of(made), command.open_results(run), held_out).mean())
+    ours = -float(model.log_densities(model.build(made), command.open_results(run), held_out).mean())
     print(f"log loss of {len(held_out['y']):,} held-out rows: isotherm {ours:.5f}, LogisticRegression {theirs:.5f}")
     print(f"({100 * (ours / theirs - 1):+.3f} %; LogisticRegression took {seconds:.0f} s of processor time)")
 
@@ -82,13 +82,13 @@ def beside_nuts(run: Path, draws: int, seed: int = 0) -> None:
     import jax.numpy as jnp
     from jax.flatten_util import ravel_pytree
 
-    from isotherm.tables import command, model, predictions, preparing, recipe, summary
+    from isotherm.tables import command, model, preparing, recipe, results
 
     made = recipe.read(run)
-    built, train = model.of(made), jax.tree.map(jnp.asarray, preparing.again(made).train)
-    own = predictions.all_draws(command.open_results(run))
+    built, train = model.build(made), jax.tree.map(jnp.asarray, preparing.prepare_again(made).train)
+    own = model.all_draws(command.open_results(run))
     flat = np.stack([ravel_pytree({k: v[i] for k, v in own.items()})[0] for i in range(len(own["intercept"]))])
-    _, unravel = ravel_pytree(jax.tree.map(jnp.asarray, built.init()))
+    _, unravel = ravel_pytree({name: jnp.zeros(shape) for name, shape in built._shapes().items()})
     mean = jnp.asarray(flat.mean(axis=0), jnp.float32)
     values, vectors = np.linalg.eigh(np.cov(flat.T))
     factor = jnp.asarray(vectors * np.sqrt(np.maximum(values, 1e-6 * values.max())), jnp.float32)
@@ -107,8 +107,8 @@ def beside_nuts(run: Path, draws: int, seed: int = 0) -> None:
     theirs = np.asarray(mean + states.position @ factor.T, np.float64)
     seconds = time.process_time() - began
     named = jax.vmap(unravel)(jnp.asarray(theirs, jnp.float32))
-    reference = summary.coefficients(made, {k: np.asarray(v, np.float64) for k, v in named.items()})
-    report_agreement(summary.coefficients(made, own), reference, len(flat), draws, seconds)
+    reference = results.coefficients(made, {k: np.asarray(v, np.float64) for k, v in named.items()})
+    report_agreement(results.coefficients(made, own), reference, len(flat), draws, seconds)
 
 
 def report_agreement(ours: list, theirs: list, count: int, draws: int, seconds: float) -> None:

@@ -211,8 +211,8 @@ def test_toml_that_is_not_there_or_not_text(tmp_path):
         (None, "it has no .isotherm/table.json"),
         ("{", "is damaged or from another version"),
         ("[]", "is damaged or from another version"),
-        (json.dumps({"format": 99}), "its format is 99, and this version reads 1"),
-        (json.dumps({"format": 1}), "is damaged or from another version"),
+        (json.dumps({"format": 99}), "its format is 99, and this version reads 2"),
+        (json.dumps({"format": 2}), "is damaged or from another version"),
     ],
 )
 def test_predict_from_what_is_no_run_of_a_table(tmp_path, content, message):

@@ -61,12 +61,12 @@ def test_the_report_has_predictions_and_coefficients(fitted):
     for title in ("Verdict", "Predictions", "Coefficients", "How it was made"):
         assert f"<h2>{title}</h2>" in page
     assert "g: =cmd()" in page
-    assert "slopes[0]" not in page
+    assert "coef[0]" not in page
 
 
 def test_a_run_is_a_store_as_any_other(fitted):
     tree = xarray.open_datatree(fitted[0] / "run.zarr", engine="zarr")
-    assert tree.posterior.slopes.shape[2:] == (1,)
+    assert tree.posterior.coef.shape[2:] == (1,)
     assert tree.posterior.effects.shape[2:] == (3,)
     made = json.loads((fitted[0] / "run.zarr" / ".isotherm" / "table.json").read_text())
     assert made["source"]["holdout"] == 0.2

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from isotherm.tables import output
-from isotherm.tables.predictions import Predicted
-from isotherm.tables.recipe import Recipe, Source, Target
+from isotherm.tables.model import Predicted
+from isotherm.tables.recipe import Recipe, TableSource, TargetColumn
 
 
 def recipe(target):
-    source = Source("t.csv", None, (), None, {}, 0.2, 0)
+    source = TableSource("t.csv", None, (), None, {}, 0.2, 0)
     return Recipe("logistic", "mean", 1.0, 20, target, (), (), source)
 
 
@@ -17,7 +17,7 @@ def recipe(target):
 def test_probabilities_and_the_likeliest_class(classes):
     p = np.random.default_rng(0).dirichlet(np.ones(len(classes)), 4)
     p[2] = np.nan  # a row without a prediction
-    made = recipe(Target("y", "categorical", classes, threshold="> 3"))
+    made = recipe(TargetColumn("y", "categorical", classes, threshold="> 3"))
     found = output.columns(made, Predicted(p, p, p - 0.01, p + 0.01))
     likeliest = [None if np.isnan(row).any() else classes[row.argmax()] for row in p]
     assert list(found["y > 3 predicted"]) == likeliest
@@ -33,7 +33,7 @@ def test_cells_are_copied_as_they_were(tmp_path):
     text = 'a;b;c\n1.50;"x; ""y""";\n007;=cmd();NA\n'
     (tmp_path / "t.csv").write_text(text)
     new = {"p": np.array([0.25, np.nan]), "k": np.array(["=x", None], object)}
-    said = output.write(recipe(Target("y", "bernoulli")), tmp_path / "t.csv", tmp_path / "out.csv", new)
+    said = output.write(recipe(TargetColumn("y", "bernoulli")), tmp_path / "t.csv", tmp_path / "out.csv", new)
     assert (tmp_path / "out.csv").read_text() == 'a;b;c;p;k\n1.50;"x; ""y""";;0.25;=x\n007;=cmd();NA;;\n'
     assert "2 cells of" in said[0]
     assert "begin with = or @" in said[0]

@@ -38,20 +38,20 @@ def test_classes_are_codes_in_order():
     made = target.make(Wanted("y"), column, "logistic")
     assert made.classes == ("a", "c")  # b does not occur
     assert made.base[0] == pytest.approx(np.log(3))
-    np.testing.assert_array_equal(target.encoded(made, column), np.float32([1, 0, 1, 1]))
+    np.testing.assert_array_equal(target.encode(made, column), np.float32([1, 0, 1, 1]))
 
 
 def test_whole_numbers_as_classes():
     column = numbers([7, 3, 3, 12345678])
     made = target.make(Wanted("y"), column, "softmax")
     assert made.classes == ("3", "7", "12345678")
-    np.testing.assert_array_equal(target.encoded(made, column), np.int32([1, 0, 0, 2]))
+    np.testing.assert_array_equal(target.encode(made, column), np.int32([1, 0, 0, 2]))
 
 
 def test_a_number_is_standardised():
     column = numbers([10, 20, 30])
     made = target.make(Wanted("y"), column, "linear")
-    z = target.encoded(made, column)
+    z = target.encode(made, column)
     np.testing.assert_allclose(z, np.float32([-1, 0, 1]) * np.sqrt(1.5), rtol=1e-6)
     np.testing.assert_allclose(made.mean + made.scale * z, column.values, rtol=1e-6)
 
@@ -61,7 +61,7 @@ def test_a_comparison_is_a_target_of_two_classes():
     assert wanted == Wanted("delay", ">", 15.0)
     column = target.compared(numbers([16, 15, np.nan]), wanted)
     assert column.names == ("false", "true")
-    np.testing.assert_array_equal(column.codes, [1, 0, -1])
+    np.testing.assert_array_equal(column.values, [1, 0, -1])
 
 
 def test_a_column_whose_name_looks_like_a_comparison_is_a_column():

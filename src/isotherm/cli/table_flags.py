@@ -70,7 +70,7 @@ def fit(
     given = {name: str(value) if isinstance(value, Path) else value for name, value in context.params.items()}
     del given["config"]
     with errors.in_a_sentence():
-        from isotherm.tables import command, options, printing, results
+        from isotherm.tables import command, options, results, show
 
         chosen = options.make(given, config)
         places = command.places(chosen)
@@ -79,9 +79,9 @@ def fit(
             words = shlex.join(["isotherm", "resume", str(places.run)])
             tell(f"stopped; the draws so far are in {places.run}; go on with: {words}")
             raise typer.Exit(130)
-        what = results.find(prepared, tree)
+        what = results.collect(prepared, tree)
         command.report_table(what, places.report)
-        printing.show(what)
+        show.print_results(what)
     typer.echo(f"draws: {places.run}\nreport: {places.report}")
 
 

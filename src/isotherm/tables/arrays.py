@@ -8,14 +8,14 @@ import numpy as np
 
 from isotherm.lib.optional import extra
 from isotherm.tables.columns import Column, Levels, Numbers, Times, make_levels, quoted
-from isotherm.tables.delimited import MOST_COLUMNS
 
+MOST_COLUMNS = 20_000
 LABEL = "label"  # what the target of a LIBSVM file is called
 MOST_ENTRIES = 1 << 30  # of a sparse matrix that is made dense: 4 GB
 
 
 def read_npz(path: Path, na: Iterable[str]) -> dict[str, Column]:
-    """A column for each array of one axis, and one for each column of an array of two: x[0], x[1], …"""
+    """Return a column for each array of one axis, and one for each column of an array of two: x[0], x[1], …"""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -41,7 +41,7 @@ def read_npz(path: Path, na: Iterable[str]) -> dict[str, Column]:
 
 def _column(path: Path, name: str, values: np.ndarray, na: Iterable[str]) -> Column:
     if values.dtype.kind in "fiu":
-        return Numbers(values.astype(np.float64), values.dtype.kind in "iu")
+        return Numbers(values.astype(np.float64))
     if values.dtype.kind == "M":
         seconds = values.astype("datetime64[us]").astype(np.float64) / 1e6
         return Times(np.where(np.isnat(values), np.nan, seconds))
@@ -55,7 +55,7 @@ def _column(path: Path, name: str, values: np.ndarray, na: Iterable[str]) -> Col
 
 
 def read_libsvm(path: Path, features: int = 0) -> dict[str, Column]:
-    """`label`, and a column for each index, named by it; there are at least so many."""
+    """Return `label`, and a column for each index, named by it; `features` of them or more."""
     with extra("estimators", "reading LIBSVM text"):
         from sklearn.datasets import load_svmlight_file
 
@@ -73,5 +73,5 @@ def read_libsvm(path: Path, features: int = 0) -> dict[str, Column]:
         )
     dense = np.zeros((wide, len(y)))
     dense[: x.shape[1]] = x.T.toarray()
-    columns: dict[str, Column] = {LABEL: Numbers(y, bool((y == np.round(y)).all()))}
+    columns: dict[str, Column] = {LABEL: Numbers(y)}
     return columns | {str(index): Numbers(column) for index, column in enumerate(dense, 1)}

@@ -1,67 +1,113 @@
-"""A table in memory: columns of numbers, of levels (text) and of times, whatever file they came from."""
+"""The kinds of columns that a table has in memory, whatever file it came from.
+
+A kind says what a column holds, which rows lack a value, and which columns are learned from it; how those become
+numbers for a model is in recipe.py.
+"""
 
 import difflib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-LONGEST = 60  # characters of a name in a sentence
-LONGEST_LEVEL = 1000  # characters; more is no category
+from isotherm.lib.optional import extra
+
+if TYPE_CHECKING:
+    from pyarrow import ChunkedArray, DataType
+
+NAME_LENGTH = 60  # characters of a name in a sentence, at most
+LISTED = 4  # columns in a sentence
 MISSING = -1  # the code of a level that is not there
+DAY = 86400  # seconds
+HOUR, WEEKDAY = PARTS = (" (hour)", " (weekday)")  # of a time, as columns of their own
+HOURS = tuple(f"{hour:02}" for hour in range(24))
+WEEKDAYS = ("1 Monday", "2 Tuesday", "3 Wednesday", "4 Thursday", "5 Friday", "6 Saturday", "7 Sunday")
+WORDS = {"number": "numbers", "text": "text", "truth": "true or false", "time": "dates"}  # by kind
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """`values` (n,), NaN where one is missing; `whole`: the file says that they are integers."""
+class Column:
+    """`values` (n,), one for each row."""
 
-    values: NDArray[np.float64]
-    whole: bool = False
+    values: NDArray[Any]
+
+    @property
+    def kind(self) -> str:
+        """One of `WORDS`."""
+        raise NotImplementedError
 
     def is_missing(self) -> NDArray[np.bool_]:
         return np.isnan(self.values)
 
-    def take(self, rows: NDArray[np.int64]) -> "Numbers":
-        return Numbers(self.values[rows], self.whole)
+    def take(self, rows: NDArray[np.int64]) -> Self:
+        return replace(self, values=self.values[rows])
+
+    def parts(self, name: str) -> "dict[str, Column]":
+        """Return the columns that are learned from it, by name."""
+        return {name: self}
+
+    def extremes(self) -> list[str]:
+        """Return two values that occur, in words; one if all are the same, none if there is none."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Levels:
-    """`codes` (n,) into `names`, which are sorted, MISSING where one is missing; `truth`: false and true."""
+class Numbers(Column):
+    """Numbers; NaN where one is missing."""
 
-    codes: NDArray[np.int32]
+    kind = "number"
+
+    def extremes(self) -> list[str]:
+        there = self.values[~self.is_missing()]
+        return [f"{value:g}" for value in dict.fromkeys((there.min(), there.max()))] if there.size else []
+
+
+@dataclass(frozen=True)
+class Levels(Column):
+    """Codes into `names`, which are sorted; MISSING where one is missing. `truth`: false and true."""
+
     names: tuple[str, ...]
     truth: bool = False
 
-    def is_missing(self) -> NDArray[np.bool_]:
-        return self.codes == MISSING
+    @property
+    def kind(self) -> str:
+        return "truth" if self.truth else "text"
 
-    def take(self, rows: NDArray[np.int64]) -> "Levels":
-        return Levels(self.codes[rows], self.names, self.truth)
+    def is_missing(self) -> NDArray[np.bool_]:
+        return np.asarray(self.values == MISSING)
+
+    def counts(self) -> NDArray[np.int64]:
+        """Return in how many rows each level is."""
+        return np.bincount(self.values[self.values >= 0], minlength=len(self.names))
+
+    def extremes(self) -> list[str]:
+        return [quoted(self.names[code]) for code in np.flatnonzero(self.counts())[:2]]
 
 
 @dataclass(frozen=True)
-class Times:
-    """`seconds` (n,) since 1970, in the time of the table; NaN where one is missing."""
+class Times(Column):
+    """Seconds since 1970, in the time of the table; NaN where one is missing."""
 
-    seconds: NDArray[np.float64]
+    kind = "time"
 
-    def is_missing(self) -> NDArray[np.bool_]:
-        return np.isnan(self.seconds)
-
-    def take(self, rows: NDArray[np.int64]) -> "Times":
-        return Times(self.seconds[rows])
-
-
-Column: TypeAlias = Numbers | Levels | Times
-KINDS = {"number": Numbers, "text": Levels, "truth": Levels, "time": Times}
+    def parts(self, name: str) -> dict[str, Column]:
+        """Return the days (a number), the hour and the weekday (levels)."""
+        missing = self.is_missing()
+        seconds = np.where(missing, 0, self.values)
+        hour, weekday = seconds % DAY // 3600, (seconds // DAY + 3) % 7  # the first of January 1970 was a Thursday
+        return {
+            name: Numbers(self.values / DAY),
+            name + HOUR: Levels(np.where(missing, MISSING, hour).astype(np.int32), HOURS),
+            name + WEEKDAY: Levels(np.where(missing, MISSING, weekday).astype(np.int32), WEEKDAYS),
+        }
 
 
 @dataclass(frozen=True)
-class Table:
-    """`source` is what sentences call it."""
+class Frame:
+    """A table in memory; `source` is what sentences call it."""
 
     source: str
     columns: Mapping[str, Column]
@@ -70,63 +116,66 @@ class Table:
     def __getitem__(self, name: str) -> Column:
         return self.columns[name]
 
-    def take(self, rows: NDArray[np.int64]) -> "Table":
-        return Table(self.source, {name: column.take(rows) for name, column in self.columns.items()}, len(rows))
+    def take(self, rows: NDArray[np.int64]) -> "Frame":
+        return Frame(self.source, {name: column.take(rows) for name, column in self.columns.items()}, len(rows))
 
     def require(self, names: Iterable[str], option: str) -> None:
-        """That these columns, named by an option, are there."""
+        """Raise a ValueError unless these columns, named by an option, are there."""
         for name in names:
             if name not in self.columns:
                 raise ValueError(f"{option} names the column {quoted(name)}, {absent(name, self.columns, self.source)}")
 
 
 def absent(name: str, names: Iterable[str], source: str) -> str:
-    """The rest of a sentence about a name that is not among these, with the nearest one."""
+    """Return the rest of a sentence about a name that is not among these, with the nearest one."""
     names = list(names)
     near = difflib.get_close_matches(name, names, 1, 0.6)
-    listed = ", ".join(quoted(each) for each in names[:12]) + (", …" if len(names) > 12 else "")
-    hint = f"did you mean {quoted(near[0])}?" if near else f"its columns are {listed}"
+    shown = ", ".join(quoted(each) for each in names[:12]) + (", …" if len(names) > 12 else "")
+    hint = f"did you mean {quoted(near[0])}?" if near else f"its columns are {shown}"
     return f"which is not in {source}; {hint}"
 
 
 def quoted(text: str) -> str:
-    """A text from a file inside a sentence: shortened, and with nothing in it that moves the cursor."""
+    """Return a text from a file for a sentence: shortened, and with nothing in it that moves the cursor."""
     return f'"{plain(text)}"'
 
 
-def plain(text: str, longest: int = LONGEST) -> str:
-    short = text if len(text) <= longest else f"{text[: longest - 1]}…"
+def plain(text: str) -> str:
+    short = text if len(text) <= NAME_LENGTH else f"{text[: NAME_LENGTH - 1]}…"
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in short)
 
 
+def listed(words: Sequence[str]) -> str:
+    return ", ".join(words[:LISTED]) + (f" and {len(words) - LISTED} more" if len(words) > LISTED else "")
+
+
 def as_text(number: float) -> str:
-    """A number as the name of a level or a class: exact, and without a decimal point if it is whole."""
+    """Return a number as the name of a level or a class: exact, and without a decimal point if it is whole."""
     return f"{number:.0f}" if number == round(number) and abs(number) < 2**53 else repr(float(number))
 
 
-def make_levels(texts: NDArray[np.int64], names: Iterable[str], na: Iterable[str], truth: bool = False) -> Levels:
-    """From indices into names in any order, MISSING among them; what `na` says is missing too."""
+def make_levels(indices: NDArray[np.int64], names: Iterable[str], na: Iterable[str], truth: bool = False) -> Levels:
+    """Make levels of indices into names in any order, MISSING among them; what `na` lists is missing too."""
     all_names, missing = list(names), set(na)
     kept = sorted(name for name in all_names if name not in missing)
     place = {name: code for code, name in enumerate(kept)}
     codes = np.array([place.get(name, MISSING) for name in all_names] + [MISSING], np.int32)
-    return Levels(codes[texts], tuple(kept), truth)  # index −1 is the last
+    return Levels(codes[indices], tuple(kept), truth)  # index −1 is the last
 
 
 def numbers_in_text(name: str, column: Levels, source: str) -> Column:
-    """A column of text, unless most of it is numbers: then all of it must be."""
+    """Return a column of text as it is, unless most of it is numbers: then all of it must be."""
     values = np.array([_number(text) for text in column.names], np.float64)
-    counts = np.bincount(column.codes[column.codes >= 0], minlength=len(values))
-    bad = np.isnan(values)
+    counts, bad = column.counts(), np.isnan(values)
     if not len(values) or counts[bad].sum() > 0.5 * counts.sum():
         return column
     if not bad.any():
-        return Numbers(np.append(values, np.nan)[column.codes])
-    row = int(np.argmax(np.isin(column.codes, np.flatnonzero(bad))))
-    wrong = column.names[column.codes[row]]
+        return Numbers(np.append(values, np.nan)[column.values])
+    row = int(np.argmax(np.isin(column.values, np.flatnonzero(bad))))
+    wrong = quoted(column.names[column.values[row]])
     raise ValueError(
-        f"{source}: the column {quoted(name)} holds text where numbers belong: {quoted(wrong)} in row {row + 1:,} "
-        f"({counts[bad].sum():,} of {counts.sum():,} entries are no numbers). Correct it, or say that {quoted(wrong)} "
+        f"{source}: the column {quoted(name)} holds text where numbers belong: {wrong} in row {row + 1:,} "
+        f"({counts[bad].sum():,} of {counts.sum():,} entries are no numbers). Correct it, or say that {wrong} "
         f"stands for a missing value (--na), or take the column as text (--categorical)"
     )
 
@@ -136,3 +185,77 @@ def _number(text: str) -> float:
         return float(text.replace("_", "x"))
     except ValueError:
         return float("nan")
+
+
+def pyarrow() -> ModuleType:
+    with extra("tables", "reading CSV and Parquet files"):
+        import pyarrow
+    return pyarrow
+
+
+def from_arrow(name: str, values: "ChunkedArray", source: str, kind: str | None, na: Iterable[str]) -> Column:
+    """Make a column of Arrow's; `kind` is what it must be, if it must be something."""
+    pa = pyarrow()
+    types = pa.types
+    if types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if types.is_null(values.type) and kind is None:
+        return Numbers(np.full(len(values), np.nan))
+    if kind is not None:
+        values = _cast(name, values, source, kind)
+    if types.is_boolean(values.type):
+        return _levels(values.cast(pa.string()), na, truth=True)
+    if types.is_integer(values.type) or types.is_floating(values.type) or types.is_decimal(values.type):
+        return Numbers(_floats(values))
+    if types.is_timestamp(values.type) or types.is_date(values.type):
+        return Times(_floats(values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())) / 1e6)
+    if types.is_time(values.type) or types.is_duration(values.type):  # in seconds
+        fine = pa.time64("us") if types.is_time(values.type) else pa.duration("us")
+        return Numbers(_floats(values.cast(fine, safe=False).cast(pa.int64())) / 1e6)
+    if is_text(values.type):
+        levels = _levels(values, na)
+        return levels if kind == "text" else numbers_in_text(name, levels, source)
+    if types.is_binary(values.type) or types.is_large_binary(values.type):
+        raise ValueError(f"{source}: the column {quoted(name)} is not text in UTF-8; convert the file to UTF-8")
+    raise ValueError(
+        f"{source}: the column {quoted(name)} holds {values.type}, which is neither numbers nor text nor dates; leave "
+        "it out with --ignore"
+    )
+
+
+def is_text(kind: "DataType") -> bool:
+    types = pyarrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _cast(name: str, values: "ChunkedArray", source: str, kind: str) -> "ChunkedArray":
+    pa = pyarrow()
+    wanted = {"number": pa.float64(), "text": pa.string(), "truth": pa.bool_(), "time": pa.timestamp("us")}[kind]
+    try:
+        if kind == "truth" and is_text(values.type):
+            from pyarrow import compute
+
+            values = compute.utf8_lower(values)
+        return values if values.type == wanted else values.cast(wanted)
+    except pa.ArrowException as fault:
+        raise ValueError(
+            f"{source}: the column {quoted(name)} must hold {WORDS[kind]}, as in the table of the run, and holds "
+            f"{values.type}: {one_line(fault)}"
+        ) from None
+
+
+def _floats(values: "ChunkedArray") -> NDArray[np.float64]:
+    return np.array(values.cast(pyarrow().float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+
+
+def _levels(values: "ChunkedArray", na: Iterable[str], truth: bool = False) -> Levels:
+    encoded = values.combine_chunks().dictionary_encode()
+    if hasattr(encoded, "combine_chunks"):  # still chunked: there are several chunks' worth
+        encoded = encoded.combine_chunks()
+    indices = encoded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
+    return make_levels(indices, encoded.dictionary.to_pylist(), na, truth)
+
+
+def one_line(fault: BaseException) -> str:
+    words = " ".join(str(fault).split())
+    return words if len(words) <= 200 else f"{words[:199]}…"

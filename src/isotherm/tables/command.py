@@ -8,19 +8,19 @@ from typing import NamedTuple
 import numpy as np
 
 from isotherm.lib import optional
-from isotherm.lib.types import Batch, Params, Results
+from isotherm.lib.types import Batch, Results
 from isotherm.posterior import Posterior
 from isotherm.report import report
 from isotherm.run.check import Verdict, check
 from isotherm.run.fit import fit
 from isotherm.store.arrays import open_results
 from isotherm.store.folder import check_new, slots
-from isotherm.tables import column_names, encoding, model, output, predictions, preparing, recipe, results
+from isotherm.tables import model, output, preparing, recipe, results
 from isotherm.tables.columns import plain
-from isotherm.tables.options import Options
-from isotherm.tables.predictions import Predicted
-from isotherm.tables.results import Found
-from isotherm.tables.section import section
+from isotherm.tables.model import Predicted
+from isotherm.tables.options import TableOptions
+from isotherm.tables.results import TableResults
+from isotherm.tables.show import section
 
 Tell = Callable[[str], None]
 
@@ -32,19 +32,20 @@ class Places(NamedTuple):
     report: Path
 
 
-class Materials(NamedTuple):
+class TableMaterials(NamedTuple):
+    """What a run of a table was made with."""
+
     posterior: Posterior
     data: Batch
-    init: Params
 
 
-def places(options: Options) -> Places:
+def places(options: TableOptions) -> Places:
     stem = Path(options.table).name.split(".")[0] or "table"
     run = Path(options.run or f"{stem}.zarr")
     return Places(run, Path(options.report) if options.report else run.with_suffix(".html"))
 
 
-def fit_table(options: Options, tell: Tell) -> tuple[preparing.Prepared, Results]:
+def fit_table(options: TableOptions, tell: Tell) -> tuple[preparing.Prepared, Results]:
     """Sample the posterior of a table into a new folder."""
     optional.require("matplotlib", "plots", "the report of a run")
     run = places(options).run
@@ -53,17 +54,19 @@ def fit_table(options: Options, tell: Tell) -> tuple[preparing.Prepared, Results
     except ValueError as fault:
         raise ValueError(str(fault).replace("store=", "--run ")) from None
     prepared = preparing.prepare(options)
-    for note in prepared.recipe.notes:
+    made = prepared.recipe
+    for note in made.notes:
         tell(note)
-    built, is_new = model.of(prepared.recipe), not run.exists()
-    recipe.write(prepared.recipe, run)
+    built, is_new = model.build(made), not run.exists()
+    recipe.write(made, run)
     try:
         tree = fit(
-            built.posterior(),
+            model.make_posterior(built),
             prepared.train,
-            built.init(options.seed),
+            model.start(made, built, prepared.train),
             ess=options.ess,
             seconds=options.seconds or None,
+            anchored=made.model not in recipe.NETWORKS,
             chains=options.chains,
             seed=options.seed,
             store=run,
@@ -74,47 +77,46 @@ def fit_table(options: Options, tell: Tell) -> tuple[preparing.Prepared, Results
     return prepared, tree
 
 
-def report_table(what: Found, path: Path) -> Path:
+def report_table(what: TableResults, path: Path) -> Path:
     title = f"{what.recipe.model} model of {plain(what.recipe.target.name)}"
     return report.write(
         what.tree, what.verdict, path, names=what.names, found=section(what), title=title[0].upper() + title[1:]
     )
 
 
-def found_in(run: Path, table: Path | None) -> Found:
-    """All that is to be said about a run in a folder."""
-    return results.find(preparing.again(recipe.read(run), table), open_results(run))
+def results_of(run: Path, table: Path | None) -> TableResults:
+    """Return all that is to be said about a run in a folder."""
+    return results.collect(preparing.prepare_again(recipe.read(run), table), open_results(run))
 
 
-def materials(run: Path, table: Path | None) -> Materials:
-    """What a run in a folder was made with, from its table, which may have been moved to `table`."""
+def materials(run: Path, table: Path | None) -> TableMaterials:
+    """Return what a run in a folder was made with, from its table, which may have been moved to `table`."""
     made = recipe.read(run)
-    built = model.of(made)
-    return Materials(built.posterior(), preparing.again(made, table).train, built.init(made.source.seed))
+    return TableMaterials(model.make_posterior(model.build(made)), preparing.prepare_again(made, table).train)
 
 
 def check_table(run: Path, table: Path | None) -> Verdict:
-    """The verdict on a run, with the columns' names."""
+    """Return the verdict on a run, with the columns' names."""
     made = materials(run, table)
-    verdict = check(open_results(run), made.posterior, made.data, init=made.init)
-    return column_names.renamed(verdict, column_names.names(recipe.read(run)))
+    verdict = check(open_results(run), made.posterior, made.data)
+    return results.renamed(verdict, results.entry_names(recipe.read(run)))
 
 
 def place_of_predictions(table: Path) -> Path:
-    """The file for predictions, named after the table."""
+    """Return the file for predictions, named after the table."""
     suffix = ".parquet" if table.suffix == ".parquet" else ".csv"
     return Path(f"{table.name.split('.')[0] or 'table'}-predictions{suffix}")
 
 
 def predict_table(run: Path, path: Path, out: Path, tell: Tell) -> int:
-    """Write the table at `path` with predictions to `out`; the number of rows."""
+    """Write the table at `path` with predictions to `out`; return the number of rows."""
     output.check_place(path, out)
     made = recipe.read(run)
     tree = open_results(run)
     table = preparing.new_rows(made, path)
-    for sentence in encoding.unknown_levels(made, table):
+    for sentence in made.unknown_levels(table):
         tell(sentence)
-    lacking = encoding.incomplete(made, table)
+    lacking = made.incomplete(table)
     if lacking.any() and made.missing == "error":
         raise ValueError(
             f"{path} has missing values in {lacking.sum():,} rows, the first is row {int(np.argmax(lacking)) + 1:,}; "
@@ -123,7 +125,7 @@ def predict_table(run: Path, path: Path, out: Path, tell: Tell) -> int:
     if lacking.any():
         rule = "no prediction" if made.missing == "drop" else f"predictions by the rule {made.missing}"
         tell(f"{lacking.sum():,} of {table.rows:,} rows lack a value: they get {rule}")
-    predicted = predictions.predictions(made, model.of(made), tree, encoding.arrays(made, table))
+    predicted = model.predictions(made, model.build(made), tree, made.encode(table))
     if made.missing == "drop":
         predicted = _without(predicted, lacking)
     for sentence in output.write(made, path, out, output.columns(made, predicted)):
@@ -132,9 +134,10 @@ def predict_table(run: Path, path: Path, out: Path, tell: Tell) -> int:
 
 
 def _without(predicted: Predicted, rows: np.ndarray) -> Predicted:
-    """The predictions, with NaN in these rows."""
-
-    def hidden(values: np.ndarray) -> np.ndarray:
-        return np.where(rows.reshape(-1, *[1] * (values.ndim - 1)), np.nan, values)
-
-    return Predicted(*(None if each is None else hidden(each) for each in predicted))  # type: ignore[arg-type]
+    """Return the predictions, with NaN in these rows."""
+    hidden = {
+        name: np.where(rows.reshape(-1, *[1] * (values.ndim - 1)), np.nan, values)
+        for name, values in predicted._asdict().items()
+        if values is not None
+    }
+    return predicted._replace(**hidden)

@@ -1,137 +1,126 @@
-"""A posterior over the columns of a table: numbers with slopes, levels with effects, and what family the target is of.
+"""A posterior over the columns of a table, its start, and what its draws predict.
 
-    predictor = intercept + slopes · numbers + Σ_c effects[code_c]
-
-A level is an index into one vector of effects; no matrix of rows by levels is formed. `mlp` puts a layer of tanh units
-between, and `drbm` the hidden units of a discriminative Boltzmann machine, which are fed the same way.
-
-Priors: slopes and effects N(0, prior_scale²), for standardised numbers; intercepts N(base, 2.5²), where `base` is the
-predictor of the average row. Weights of networks are N(0, 4 prior_scale²/fan-in). What all classes have in common,
-which changes no probability, is N(0, 1) if that is narrower.
+Models and default priors are those of the estimators (models/predictors.py, models/drbm.py, models/priors.py).
 """
 
-import math
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
-from isotherm.lib.types import Array, Example, Float, Params, Scalar
-from isotherm.models import families
+from isotherm.lib.types import Batch, Params, Results
+from isotherm.models import DRBM, GeneralisedLinear, Network, families, priors
 from isotherm.models.families import Family
-from isotherm.models.model import method, softplus
+from isotherm.models.model import Model
+from isotherm.models.warm_start import start_near_a_mode
 from isotherm.posterior import Posterior
-from isotherm.tables.recipe import Recipe
+from isotherm.predict import predict
+from isotherm.predict.blocks import blocks, make_task
+from isotherm.predict.draws import Draws
+from isotherm.tables.recipe import NETWORKS, Recipe, TargetColumn
 
-INTERCEPT_SCALE = 2.5
-Output = Float[Array, "..."]
-
-
-@dataclass(frozen=True)
-class TableModel:
-    """Two built with the same arguments are equal, and so are their methods.
-
-    `numbers`, `columns` and `levels` are how many numbers, columns of levels, and levels in all a row has; `hidden`
-    units are those of a network (`machine` False) or a Boltzmann machine (True).
-    """
-
-    family: Family
-    numbers: int
-    columns: int
-    levels: int
-    base: tuple[float, ...]
-    prior_scale: float = 1.0
-    hidden: int = 0
-    machine: bool = False
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        out = (self.hidden,) if self.hidden else self.family.shape
-        shapes: dict[str, tuple[int, ...]] = {"intercept": out}
-        if self.numbers:
-            shapes["slopes"] = (*out, self.numbers)
-        if self.levels:
-            shapes["effects"] = (self.levels, *out)
-        if self.hidden:
-            shapes |= {"out": (*self.family.shape, self.hidden), "bias": self.family.shape}
-        return shapes | self.family.shapes
-
-    @property
-    def scales(self) -> dict[str, float]:
-        """Standard deviations of the priors."""
-        if not self.hidden:
-            return {"intercept": INTERCEPT_SCALE, "slopes": self.prior_scale, "effects": self.prior_scale}
-        inner = 2 * self.prior_scale / math.sqrt(max(self.numbers + self.columns, 1))
-        outer = 2 * self.prior_scale / math.sqrt(self.hidden)
-        return {"intercept": 1.0, "slopes": inner, "effects": inner, "out": outer, "bias": INTERCEPT_SCALE}
-
-    def init(self, seed: int = 0) -> Params:
-        """The average row's predictor; a network's weights are draws from the prior."""
-        rng, centre = np.random.default_rng(seed), "bias" if self.hidden else "intercept"
-        params = {name: np.zeros(shape, np.float32) for name, shape in self.shapes.items()}
-        if self.hidden:
-            for name in params.keys() & {"intercept", "slopes", "effects", "out"}:
-                params[name] = (self.scales[name] * rng.standard_normal(self.shapes[name])).astype(np.float32)
-        params[centre] = np.asarray(self.base, np.float32).reshape(self.family.shape)
-        return params
-
-    @method
-    def predictor(self, params: Params, example: Example) -> Output:
-        """The predictor of one row."""
-        inner = params["intercept"]
-        if self.numbers:
-            inner = inner + params["slopes"] @ example["numbers"].astype(inner.dtype)
-        if self.levels:
-            codes = example["codes"]
-            there = (codes >= 0).astype(inner.dtype).reshape((-1,) + (1,) * inner.ndim)
-            inner = inner + jnp.sum(there * params["effects"][jnp.maximum(codes, 0)], axis=0)
-        if not self.hidden:
-            return inner
-        if self.machine:  # log Σ_h exp(…) of the hidden units, for each class
-            return params["bias"] + jnp.sum(softplus(inner[None, :] + params["out"]), axis=1)
-        return params["bias"] + params["out"] @ jnp.tanh(inner)
-
-    @method
-    def log_likelihood(self, params: Params, example: Example) -> Scalar:
-        return self.family.log_density(self.predictor(params, example), example["y"], params)
-
-    @method
-    def log_prior(self, params: Params) -> Scalar:
-        centre = "bias" if self.hidden else "intercept"
-        base = jnp.asarray(self.base, params[centre].dtype).reshape(self.family.shape)
-        total = jnp.asarray(self.family.log_prior(params), base.dtype)
-        for name, scale in self.scales.items():
-            if name in params:
-                values = params[name] - base if name == centre else params[name]
-                total = total - 0.5 * jnp.sum(values * values) / scale**2
-                if name == centre or not self.hidden:
-                    by_class = values.T if name == "effects" else values
-                    total = total + self.family.unseen(by_class, scale**2)
-        return total
-
-    @method
-    def mean(self, params: Params, example: Example) -> Output:
-        """E[y] of one row, or the probabilities of its classes."""
-        return self.family.mean(self.predictor(params, example))
-
-    def posterior(self) -> Posterior:
-        return Posterior(self.log_likelihood, self.log_prior)
+PREDICTION_DRAWS = 1000  # at most: the Monte Carlo error of their mean is 3 % of the posterior's width
+Floats = NDArray[np.float64]
 
 
-def of(recipe: Recipe) -> TableModel:
+def default_scale(name: str, target: TargetColumn) -> float:
+    """Return the standard deviation of the prior that the estimators have."""
+    if name == "drbm":
+        return priors.MACHINE_SCALE
+    if name == "mlp":
+        return priors.CLASSIFIER_SCALE if target.classes else priors.REGRESSOR_SCALE
+    return priors.COEFFICIENT_SCALE
+
+
+def build(recipe: Recipe) -> Model:
+    """Return the model of a recipe."""
+    target, features, levels = recipe.target, len(recipe.inputs), recipe.offsets[-1]
+    family, variance = family_of(target), recipe.prior_scale**2
+    if recipe.model == "drbm":
+        return DRBM(features, recipe.hidden, len(target.classes), variance, levels)
+    if recipe.model == "mlp":
+        output = priors.CLASSIFIER_OUTPUT if target.classes else 1.0
+        return Network(features, (recipe.hidden,), family, "tanh", variance, output, levels)
+    return GeneralisedLinear(features, family, variance, priors.INTERCEPT_SCALE**2, levels)
+
+
+def family_of(target: TargetColumn) -> Family:
+    if target.family == "categorical":
+        return families.Categorical(len(target.classes))
+    one_number: dict[str, Family] = {
+        "gaussian": families.Gaussian(),
+        "bernoulli": families.Bernoulli(),
+        "poisson": families.Poisson(),
+    }
+    return one_number[target.family]
+
+
+def make_posterior(model: Model) -> Posterior:
+    return Posterior(model.log_likelihood, model.log_prior)
+
+
+def start(recipe: Recipe, model: Model, data: Batch) -> Params:
+    """Return where chains begin: at the average row's predictor; of a network near a mode, each chain at its own."""
+    if recipe.model in NETWORKS:
+        return start_near_a_mode(make_posterior(model), model, data)
+    params = {name: np.zeros(shape, np.float32) for name, shape in model._shapes().items()}
+    return params | {"intercept": np.asarray(recipe.target.base, np.float32).reshape(params["intercept"].shape)}
+
+
+class Predicted(NamedTuple):
+    """Of each row, on the scale of the target: E[y] or the probabilities of classes, how far draws differ in it, the
+    ends of its interval, and, for numbers, the ends of the interval in which a new y lies."""
+
+    mean: Floats
+    spread: Floats
+    low: Floats
+    high: Floats
+    new_low: Floats | None = None
+    new_high: Floats | None = None
+
+
+def all_draws(tree: Results) -> Params:
+    """Return the draws of chains that did not diverge, by (draw, …), in double precision."""
+    draws = Draws(tree, None, None)
+    return {
+        name: draws.dataset[name].values.reshape(draws.count, *draws.dataset[name].shape[2:]).astype(np.float64)
+        for name in draws.names
+    }
+
+
+def predictions(recipe: Recipe, model: Model, tree: Results, batch: Batch) -> Predicted:
+    """Return what draws say about rows."""
+    from scipy import stats
+
+    rows = {name: column for name, column in batch.items() if name != "y"}
+    tails = [(1 - recipe.interval) / 2, (1 + recipe.interval) / 2]
+    found = predict(tree, model.mean, rows, quantiles=tails, draws=PREDICTION_DRAWS)
+    mean, spread, (low, high) = found["mean"].values, found["sd"].values, found["quantiles"].values
     target = recipe.target
-    family: Any = families.Categorical(len(target.classes)) if target.family == "categorical" else {
-        "gaussian": families.Gaussian, "bernoulli": families.Bernoulli, "poisson": families.Poisson
-    }[target.family]()  # fmt: skip
-    hidden = recipe.hidden if recipe.model in ("drbm", "mlp") else 0
-    return TableModel(
-        family,
-        len(recipe.inputs),
-        len(recipe.levels),
-        recipe.offsets[-1],
-        target.base,
-        recipe.prior_scale,
-        hidden,
-        recipe.model == "drbm",
-    )
+    if target.family == "gaussian":
+        noise = float(np.mean(np.exp(2 * all_draws(tree)["log_sigma"])))
+        width = stats.norm.ppf(tails[1]) * np.sqrt(spread**2 + noise)
+        new_low, new_high = np.minimum(mean - width, low), np.maximum(mean + width, high)
+        ends = [target.mean + target.scale * value for value in (mean, low, high, new_low, new_high)]
+        return Predicted(ends[0], target.scale * spread, *ends[1:])
+    if target.family == "poisson":  # the rate's draws as a gamma distribution: the count is then negative binomial
+        shape = mean**2 / np.maximum(spread**2, 1e-9 * mean**2)
+        new = [stats.nbinom.ppf(tail, shape, shape / (shape + mean)) for tail in tails]
+        return Predicted(mean, spread, low, high, *new)
+    if target.family == "bernoulli":
+        mean, low, high = (np.stack(ends, axis=1) for ends in ((1 - mean, mean), (1 - high, low), (1 - low, high)))
+        spread = np.stack([spread, spread], axis=1)
+    return Predicted(mean, spread, low, high)
+
+
+def log_densities(model: Model, tree: Results, batch: Batch) -> Floats:
+    """Return log p(y | data) of each row, in the units of the model: the logarithm of the mean density over draws.
+
+    The mean of densities themselves would be zero for a row that is far out.
+    """
+    draws, rows = Draws(tree, None, PREDICTION_DRAWS), len(batch["y"])
+    found = np.empty(rows)
+    for first, values in blocks(make_task(model.log_likelihood, draws, batch, rows), draws, batch, rows, show=False):
+        logs = values["prediction"].astype(np.float64)
+        found[first : first + len(logs)] = np.logaddexp.reduce(logs, axis=-1) - np.log(draws.count)
+    return found

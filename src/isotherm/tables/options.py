@@ -3,18 +3,17 @@
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from isotherm.tables.columns import quoted
 from isotherm.tables.recipe import MODELS, RULES
 
 
 @dataclass(frozen=True)
-class Options:
-    """`isotherm fit --help` says what each is."""
+class TableOptions:
+    """`isotherm fit --help` says what each is; 0 stands for the model's own prior, and for no end of the time."""
 
     table: str = ""
     target: str = ""
@@ -27,7 +26,7 @@ class Options:
     delimiter: str = ""
     holdout: float = 0.2
     test: str = ""
-    prior_scale: float = 1.0
+    prior_scale: float = 0.0
     hidden: int = 20
     ess: int = 400
     seconds: float = 0.0
@@ -37,8 +36,13 @@ class Options:
     run: str = ""
     report: str = ""
 
+    @property
+    def mark(self) -> str | None:
+        """The character between the cells of a CSV, if it is given."""
+        return MARKS.get(self.delimiter, self.delimiter) or None
 
-TYPES: dict[str, type] = {field.name: type(field.default) for field in fields(Options)}
+
+KINDS: dict[str, type] = {field.name: type(field.default) for field in fields(TableOptions)}
 WORDS = {str: "a text", float: "a number", int: "a whole number", bool: "true or false", tuple: "a list of texts"}
 CHOICES = {"model": MODELS, "missing": RULES}
 RANGES = {
@@ -54,13 +58,12 @@ RANGES = {
 MARKS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 
 
-def make(given: Mapping[str, Any], config: Path | None) -> Options:
-    """The options: flags that were given (others are None) go before the file, and the file before the defaults."""
-    flags = {name: _value(name, value) for name, value in given.items() if value is not None}
-    for name, value in flags.items():
-        if sentence := _wrong(name, value):
-            raise ValueError(f"--{name.replace('_', '-')} {sentence}")
-    options = Options(**{**(read_toml(config) if config is not None else {}), **flags})
+def make(given: Mapping[str, object], config: Path | None) -> TableOptions:
+    """Return the options: flags that were given (others are None) go before the file, and that before the defaults."""
+    flags = {
+        name: check(f"--{name.replace('_', '-')}", name, value) for name, value in given.items() if value is not None
+    }
+    options = TableOptions(**{**({} if config is None else read_toml(config)), **flags})  # type: ignore[arg-type]
     if not options.table:
         raise ValueError(
             "TABLE must be given: a CSV, Parquet, .npz or LIBSVM file; or table = … in the file of --config"
@@ -68,8 +71,8 @@ def make(given: Mapping[str, Any], config: Path | None) -> Options:
     return options
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The options in a file, each with the type that it must have."""
+def read_toml(path: Path) -> dict[str, object]:
+    """Return the options in a file, each with the type that it must have."""
     try:
         text = path.read_bytes().decode()
         content = tomllib.loads(text)
@@ -82,49 +85,43 @@ def read_toml(path: Path) -> dict[str, Any]:
     found = {}
     for key, value in content.items():
         name, where = key.replace("-", "_"), f"{path}, line {line_of(text, key)}"
-        if name not in TYPES:
-            near = difflib.get_close_matches(name, TYPES, 1, 0.5)
-            known = ", ".join(each.replace("_", "-") for each in TYPES)
-            hint = f"did you mean {near[0].replace('_', '-')!r}?" if near else f"there are {known}"
-            raise ValueError(f"{where}: there is no option {quoted(key)}; {hint}")
-        found[name] = _value(name, value)
-        if sentence := _wrong(name, found[name]):
-            raise ValueError(f"{where}: {key} {sentence}")
+        if name not in KINDS:
+            known = ", ".join(each.replace("_", "-") for each in KINDS)
+            hint = nearest(name.replace("_", "-"), known.split(", ")) or f"; there are {known}"
+            raise ValueError(f"{where}: there is no option {quoted(key)}{hint}")
+        found[name] = check(f"{where}: {key}", name, value)
     return found
 
 
 def line_of(text: str, key: str) -> int:
-    """The number of the line in which a key of TOML is given a value, or begins a table."""
+    """Return the number of the line in which a key of TOML is given a value, or begins a table."""
     written = rf"""^\s*\[*\s*["']?{re.escape(key)}["']?\s*[=.\]]"""
     match = re.search(written, text, re.MULTILINE)
     return 1 if match is None else text.count("\n", 0, match.end()) + 1
 
 
-def _value(name: str, value: Any) -> Any:
-    """The value in the type that the option has, where that loses nothing."""
-    if TYPES[name] is tuple and isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    if TYPES[name] is tuple and isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return tuple(value)
-    if TYPES[name] is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+def nearest(word: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, known, 1, 0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def check(label: str, name: str, value: object) -> object:
+    """Return a value in the type that the option has, or raise a sentence that begins with `label`."""
+    kind, given = KINDS[name], value
+    if kind is tuple and isinstance(value, str):
+        value = tuple(part.strip() for part in value.split(",") if part.strip())
+    elif kind is tuple and isinstance(value, list) and all(isinstance(each, str) for each in value):
+        value = tuple(value)
+    elif kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind:
+        raise ValueError(f"{label} must be {WORDS[kind]}, got {given!r}")
+    if isinstance(value, str) and name in CHOICES and value not in CHOICES[name]:
+        known = CHOICES[name]
+        raise ValueError(f"{label} must be one of {', '.join(known)}, got {given!r}{nearest(value, known)}")
+    if isinstance(value, int | float) and name in RANGES and not RANGES[name][0] <= value <= RANGES[name][1]:
+        raise ValueError(f"{label} must be {RANGES[name][2]}, got {value!r}")
+    if isinstance(value, str) and name == "delimiter" and value and len(MARKS.get(value, value)) != 1:
+        marks = ", ".join(list(MARKS)[2:])
+        raise ValueError(f"{label} must be one character, or one of {marks}, tab, got {value!r}")
     return value
-
-
-def _wrong(name: str, value: Any) -> str:
-    """What is wrong with a value, as the rest of a sentence; nothing if it is right."""
-    kind = TYPES[name]
-    right = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
-    if not right:
-        return f"must be {WORDS[kind]}, got {value!r}"
-    if name in CHOICES and value not in CHOICES[name]:
-        near = difflib.get_close_matches(value, CHOICES[name], 1, 0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"must be one of {', '.join(CHOICES[name])}, got {value!r}{hint}"
-    if name in RANGES:
-        low, high, words = RANGES[name]
-        if not low <= value <= high:
-            return f"must be {words}, got {value!r}"
-    if name == "delimiter" and value and len(MARKS.get(value, value)) != 1:
-        return f"must be one character, or one of {', '.join(list(MARKS)[2:])}, tab, got {value!r}"
-    return ""

@@ -5,24 +5,28 @@ formulas on the way. A cell that begins with "=" stays so; a spreadsheet may tak
 """
 
 import csv
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isotherm.lib import files
-from isotherm.lib.types import Json
-from isotherm.tables import arrays, arrow, delimited, reading
-from isotherm.tables.columns import Levels, Numbers, quoted
-from isotherm.tables.predictions import Predicted
+from isotherm.tables import arrays, reading
+from isotherm.tables.columns import Levels, Times, is_text, pyarrow, quoted
+from isotherm.tables.model import Predicted
 from isotherm.tables.recipe import Recipe
 
-ROWS = 1 << 16  # that are written at a time
+if TYPE_CHECKING:
+    from pyarrow import Array, Table
+
+BATCH_ROWS = 1 << 16  # that are written at a time
 DIGITS = 7  # of predictions, and of numbers that were not text before
 
 
-def columns(recipe: Recipe, predicted: Predicted) -> dict[str, Any]:
-    """The new columns, by name."""
+def columns(recipe: Recipe, predicted: Predicted) -> dict[str, NDArray[np.generic]]:
+    """Return the new columns, by name."""
     aim, target = recipe.target.name, recipe.target
     if not target.classes:
         assert predicted.new_low is not None
@@ -30,11 +34,11 @@ def columns(recipe: Recipe, predicted: Predicted) -> dict[str, Any]:
         names = ("mean", "mean low", "mean high", "low", "high")
         values = predicted.mean, predicted.low, predicted.high, predicted.new_low, predicted.new_high
         return {f"{aim} {name}": value for name, value in zip(names, values, strict=True)}
-    aim = f"{aim} {target.threshold}".strip()
+    aim = target.words
     known = np.asarray(np.isfinite(predicted.mean).all(axis=1))
     likeliest = np.array(target.classes, object)[np.where(known[:, None], predicted.mean, 0).argmax(axis=1)]
     likeliest[~known] = None
-    found: dict[str, Any] = {f"{aim} predicted": likeliest}
+    found: dict[str, NDArray[np.generic]] = {f"{aim} predicted": likeliest}
     for code in range(1 if len(target.classes) == 2 else 0, len(target.classes)):
         name = f"p({aim} = {target.classes[code]})"
         found |= {name: predicted.mean[:, code], f"{name} low": predicted.low[:, code]}
@@ -42,9 +46,9 @@ def columns(recipe: Recipe, predicted: Predicted) -> dict[str, Any]:
     return found
 
 
-def write(recipe: Recipe, path: Path, out: Path, new: Json) -> list[str]:
-    """Write the table at `path` with `new` columns to `out`; returns what there is to say about it."""
-    pa, table = arrow.pyarrow(), original(recipe, path)
+def write(recipe: Recipe, path: Path, out: Path, new: Mapping[str, NDArray[np.generic]]) -> list[str]:
+    """Write the table at `path` with `new` columns to `out`; return what there is to say about it."""
+    pa, table = pyarrow(), original(recipe, path)
     if taken := set(new) & set(table.column_names):
         raise ValueError(f"{path} has a column {quoted(taken.pop())} already, which is what a new one would be called")
     for name, values in new.items():
@@ -58,7 +62,7 @@ def write(recipe: Recipe, path: Path, out: Path, new: Json) -> list[str]:
             parquet.write_table(table, partial)
         else:
             is_csv = reading.type_of(path) == "csv"
-            form = delimited.header(path, recipe.source.delimiter) if is_csv else delimited.Form(",", ".", [])
+            form = reading.csv_form(path, recipe.source.delimiter) if is_csv else reading.CsvForm(",", ".", [])
             write_csv(table, partial, form.mark, form.point)
     return [] if out.suffix == ".parquet" else formulas(table, out)
 
@@ -73,47 +77,46 @@ def check_place(path: Path, out: Path) -> None:
         raise ValueError(f"--out {str(out)!r} cannot be made: there is no folder {str(out.absolute().parent)!r}")
 
 
-def write_csv(table: Any, path: Path, delimiter: str, point: str = ".") -> None:
-    """Cells are quoted only where they must be, which pyarrow's own writer does not do."""
+def write_csv(table: "Table", path: Path, delimiter: str, point: str = ".") -> None:
+    """Write cells with quotes only where they must be, which pyarrow's own writer does not do."""
     with open(path, "x", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
         writer.writerow(table.column_names)
-        for batch in table.to_batches(ROWS):
+        for batch in table.to_batches(BATCH_ROWS):
             writer.writerows(zip(*(cells(column, point) for column in batch.columns), strict=True))
 
 
-def cells(column: Any, point: str) -> list[Any]:
+def cells(column: "Array", point: str) -> list[object]:
     values = column.to_pylist()
-    if not arrow.pyarrow().types.is_floating(column.type):
+    if not pyarrow().types.is_floating(column.type):
         return ["" if value is None else value for value in values]
     return ["" if value is None else f"{value:.{DIGITS}g}".replace(".", point) for value in values]
 
 
-def original(recipe: Recipe, path: Path) -> Any:
-    """The table that was given, as an Arrow table."""
-    pa, file_type = arrow.pyarrow(), reading.type_of(path)
+def original(recipe: Recipe, path: Path) -> "Table":
+    """Return the table that was given, as an Arrow table."""
+    pa, file_type = pyarrow(), reading.type_of(path)
     if file_type == "parquet":
-        return arrow.read_parquet(path)
+        return reading.read_parquet(path)
     if file_type == "csv":
-        return delimited.read_csv(path, recipe.source.delimiter, verbatim=True)
+        return reading.read_csv(path, recipe.source.delimiter, verbatim=True)
     found = arrays.read_npz(path, ()) if file_type == "npz" else arrays.read_libsvm(path)
     made = {}
     for name, column in found.items():
-        if isinstance(column, Numbers):
-            made[name] = pa.array(column.values)
-        elif isinstance(column, Levels):
-            texts = np.array([*column.names, None], object)[column.codes]
-            made[name] = pa.array(texts, pa.string())
+        if isinstance(column, Levels):
+            made[name] = pa.array(np.array([*column.names, None], object)[column.values], pa.string())
+        elif isinstance(column, Times):
+            made[name] = pa.array((column.values * 1e6).astype("datetime64[us]"))
         else:
-            made[name] = pa.array((column.seconds * 1e6).astype("datetime64[us]"))
+            made[name] = pa.array(column.values)
     return pa.table(made)
 
 
-def formulas(table: Any, out: Path) -> list[str]:
-    """A sentence, if there are cells that a spreadsheet would take for formulas."""
+def formulas(table: "Table", out: Path) -> list[str]:
+    """Return a sentence, if there are cells that a spreadsheet would take for formulas."""
     from pyarrow import compute
 
-    texts = [table.column(name) for name in table.column_names if arrow.is_text(table.column(name).type)]
+    texts = [table.column(name) for name in table.column_names if is_text(table.column(name).type)]
     count = sum(
         compute.sum(compute.or_(compute.starts_with(each, "="), compute.starts_with(each, "@"))).as_py() or 0
         for each in texts

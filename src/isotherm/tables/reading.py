@@ -1,18 +1,47 @@
-"""A file as a table, by what it begins with: Parquet, .npz, LIBSVM text, or CSV."""
+"""A file as a table, by what it begins with: Parquet, .npz, LIBSVM text, or CSV, which pyarrow reads."""
 
+import bz2
+import csv as standard_csv
+import gzip
+import io
+import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from isotherm.tables import arrays, arrow, delimited
-from isotherm.tables.columns import KINDS, LONGEST_LEVEL, Column, Levels, Numbers, Table, Times, absent, as_text, quoted
+from isotherm.tables import arrays
+from isotherm.tables.columns import (
+    MISSING,
+    WORDS,
+    Column,
+    Frame,
+    Levels,
+    Numbers,
+    absent,
+    as_text,
+    from_arrow,
+    make_levels,
+    one_line,
+    plain,
+    pyarrow,
+    quoted,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from pyarrow import Table
 
 LIBSVM_LINE = re.compile(rb"\s*[-+\d.eE]+(,[-+\d.eE]+)*(\s+qid:\d+)?(\s+\d+:[-+\d.eEnaif]+)+\s*(#.*)?")
-WEEKDAYS = ("1 Monday", "2 Tuesday", "3 Wednesday", "4 Thursday", "5 Friday", "6 Saturday", "7 Sunday")
-HOUR, WEEKDAY = PARTS = (" (hour)", " (weekday)")  # of a time, as columns of their own
-DAY = 86400
+START_BYTES = 1 << 16  # by which the type of a file is known
+LEVEL_LENGTH = 1000  # characters; a longer text is no category
+LINE_BYTES = 16 << 20
+TOO_LONG = f"has a line of more than {LINE_BYTES >> 20} MB, which is no row of a table"
+DELIMITERS = ",;\t|"
+DECIMALS = {point: re.compile(rf"\s*[-+]?\d+[{point}]\d+([eE][-+]?\d+)?\s*") for point in ",."}
+DECIMAL_ROWS = 1000  # by which the decimal point is known
 
 
 def read(
@@ -24,11 +53,11 @@ def read(
     ignore: Iterable[str] = (),
     only: Iterable[str] | None = None,
     features: int = 0,
-) -> Table:
-    """All columns but those ignored, or `only` these.
+) -> Frame:
+    """Read all columns but those ignored, or `only` these.
 
-    `kinds` says what some columns must be ("number", "text", "truth", "time"); `na` which texts stand for a missing
-    value, beside the usual ones; `features` how many columns a LIBSVM file must have at least.
+    `kinds` says what some columns must be (a key of `WORDS`); `na` which texts stand for a missing value, beside the
+    usual ones; `features` how many columns a LIBSVM file must have at least.
     """
     kinds, na, file_type = dict(kinds or {}), tuple(na), type_of(path)
     unwanted, needed = set(ignore), None if only is None else list(only)
@@ -37,36 +66,39 @@ def read(
         return name not in unwanted if needed is None else name in needed
 
     if file_type in ("npz", "libsvm"):
-        columns = arrays.read_npz(path, na) if file_type == "npz" else arrays.read_libsvm(path, features)
-        names = list(columns)
+        found = arrays.read_npz(path, na) if file_type == "npz" else arrays.read_libsvm(path, features)
+        names = list(found)
+        columns = {name: as_kind(path, name, found[name], kinds.get(name)) for name in names if is_used(name)}
     else:
-        found = arrow.read_parquet(path) if file_type == "parquet" else delimited.read_csv(path, delimiter, kinds, na)
-        columns, names = arrow.columns(found, str(path), kinds, na, is_used), found.column_names
+        table = read_parquet(path) if file_type == "parquet" else read_csv(path, delimiter, kinds, na)
+        names = table.column_names
+        columns = {
+            name: from_arrow(name, table.column(name), str(path), kinds.get(name), na)
+            for name in names
+            if is_used(name)
+        }
     for name in sorted(unwanted - set(names)):
         raise ValueError(f"--ignore names the column {quoted(name)}, {absent(name, names, str(path))}")
     for name in needed or ():
         if name not in columns:
             raise ValueError(f"the run was made with the column {quoted(name)}, {absent(name, names, str(path))}")
-    columns = {name: column for name, column in columns.items() if is_used(name)}
-    if file_type in ("npz", "libsvm"):
-        columns = {name: as_asked(path, name, column, kinds.get(name)) for name, column in columns.items()}
-    rows = max((len(column.is_missing()) for column in columns.values()), default=0)
+    rows = max((len(column.values) for column in columns.values()), default=0)
     if not rows:
         raise ValueError(f"{path} is empty")
     for name, column in columns.items():
         check(str(path), name, column)
-    return Table(str(path), columns, rows)
+    return Frame(str(path), columns, rows)
 
 
 def type_of(path: Path) -> str:
-    """ "parquet", "npz", "libsvm" or "csv"."""
+    """Return "parquet", "npz", "libsvm" or "csv"."""
     if not path.exists():
         raise ValueError(f"there is no file {str(path)!r}")
     if path.is_dir():
         raise ValueError(f"{str(path)!r} is a folder; a table is a file: CSV, Parquet, .npz or LIBSVM text")
     try:
-        with delimited.opened(path) as file:
-            start = file.read(1 << 16)
+        with open_text(path) as file:
+            start = file.read(START_BYTES)
     except (OSError, EOFError) as fault:
         raise ValueError(f"{path} cannot be read: {fault}") from None
     if not start:
@@ -79,55 +111,153 @@ def type_of(path: Path) -> str:
     return "libsvm" if LIBSVM_LINE.fullmatch(first) else "csv"
 
 
-def as_asked(path: Path, name: str, column: Column, kind: str | None) -> Column:
-    """Numbers as text where a category is asked for; otherwise a column must be what was asked for."""
+def as_kind(path: Path, name: str, column: Column, kind: str | None) -> Column:
+    """Return numbers as text where a category is asked for; otherwise a column must be what was asked for."""
     if kind == "text" and isinstance(column, Numbers):
-        there = ~np.isnan(column.values)
-        values, codes = np.unique(column.values[there], return_inverse=True)
-        names = [as_text(value) for value in values]
-        order = np.argsort(names)
-        ranks = np.argsort(order)
-        all_codes = np.full(len(there), -1, np.int32)
-        all_codes[there] = ranks[codes]
-        return Levels(all_codes, tuple(names[place] for place in order))
-    found = next(each for each in arrow.WORDS if isinstance(column, KINDS[each]))
-    if kind is not None and not isinstance(column, KINDS[kind]):
+        there = ~column.is_missing()
+        different, codes = np.unique(column.values[there], return_inverse=True)
+        indices = np.full(len(there), MISSING, np.int64)
+        indices[there] = codes
+        return make_levels(indices, map(as_text, different), ())
+    if kind is not None and column.kind != kind and {kind, column.kind} != {"text", "truth"}:
         raise ValueError(
-            f"{path}: the column {quoted(name)} must hold {arrow.WORDS[kind]}, as in the table of the run, and holds "
-            f"{arrow.WORDS[found]}"
+            f"{path}: the column {quoted(name)} must hold {WORDS[kind]}, as in the table of the run, and holds "
+            f"{WORDS[column.kind]}"
         )
     return column
 
 
 def check(source: str, name: str, column: Column) -> None:
-    """Finite numbers, and texts that can be the name of a level."""
+    """Refuse numbers that are not finite, and texts that cannot be the name of a level."""
     if isinstance(column, Numbers) and np.isinf(column.values).any():
         row = int(np.argmax(np.isinf(column.values)))
         raise ValueError(
             f"{source}: the column {quoted(name)} holds {column.values[row]} in row {row + 1:,}; numbers must be finite"
         )
-    if isinstance(column, Levels) and (longest := max(map(len, column.names), default=0)) > LONGEST_LEVEL:
+    if isinstance(column, Levels) and (longest := max(map(len, column.names), default=0)) > LEVEL_LENGTH:
         raise ValueError(
             f"{source}: the column {quoted(name)} holds a text of {longest:,} characters, which is no category "
-            f"(at most {LONGEST_LEVEL:,}); leave the column out with --ignore"
+            f"(at most {LEVEL_LENGTH:,}); leave the column out with --ignore"
         )
 
 
-def with_times_as_columns(table: Table) -> Table:
-    """Every column of times as three: the days (a number), the hour and the weekday (levels)."""
-    columns: dict[str, Column] = {}
-    for name, column in table.columns.items():
-        columns |= times(name, column.seconds) if isinstance(column, Times) else {name: column}
-    return Table(table.source, columns, table.rows)
+def read_parquet(path: Path) -> "Table":
+    pa = pyarrow()
+    from pyarrow import parquet
+
+    try:
+        return parquet.ParquetFile(path).read()
+    except (pa.ArrowException, ValueError) as fault:
+        raise ValueError(f"{path} is not a Parquet file that can be read: {one_line(fault)}") from None
 
 
-def times(name: str, seconds: np.ndarray) -> dict[str, Column]:
-    there = ~np.isnan(seconds)
-    whole = np.where(there, seconds, 0)
-    hour = (whole % DAY // 3600).astype(np.int32)
-    weekday = ((whole // DAY + 3) % 7).astype(np.int32)  # the first of January 1970 was a Thursday
-    return {
-        name: Numbers(seconds / DAY),
-        name + HOUR: Levels(np.where(there, hour, -1).astype(np.int32), tuple(f"{h:02}" for h in range(24))),
-        name + WEEKDAY: Levels(np.where(there, weekday, -1).astype(np.int32), WEEKDAYS),
-    }
+class CsvForm(NamedTuple):
+    """How a file is written: the character between cells, the decimal point, and the columns' names."""
+
+    mark: str
+    point: str
+    names: list[str]
+
+
+def read_csv(
+    path: Path,
+    delimiter: str | None = None,
+    kinds: Mapping[str, str] | None = None,
+    na: Iterable[str] = (),
+    verbatim: bool = False,
+) -> "Table":
+    """Read all rows. `kinds` says what some columns must be; any other is what all of its entries can be.
+    `verbatim`: everything stays the text that it is."""
+    pa = pyarrow()
+    from pyarrow import csv
+
+    mark, point, names = csv_form(path, delimiter)
+    types = {"number": pa.float64(), "text": pa.string(), "time": pa.timestamp("s"), "truth": pa.bool_()}
+    asked = {name: types[kind] for name, kind in (kinds or {}).items()}
+    convert = csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()) if verbatim else asked,
+        null_values=[] if verbatim else [*csv.ConvertOptions().null_values, *na],
+        strings_can_be_null=not verbatim,
+        decimal_point=point,
+    )
+    options = csv.ParseOptions(delimiter=mark, newlines_in_values=True)
+
+    def parse(use_threads: bool) -> "Table":
+        read = csv.ReadOptions(block_size=LINE_BYTES, use_threads=use_threads)
+        return csv.read_csv(path, read_options=read, parse_options=options, convert_options=convert)
+
+    try:
+        table = parse(True)
+    except (pa.ArrowException, UnicodeDecodeError) as fault:
+        raise ValueError(f"{path} {_fault(fault, parse, names, kinds or {})}") from None
+    if not table.num_rows:
+        raise ValueError(f"{path} has a header and no rows")
+    return table.rename_columns(names)
+
+
+def csv_form(path: Path, delimiter: str | None) -> CsvForm:
+    """Return the form of a file, by its first rows. Unless given, the delimiter is what the first line has most."""
+    with open_text(path) as file:
+        start = file.read(LINE_BYTES)
+    if not start.strip():
+        raise ValueError(f"{path} is empty")
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{path} is text in UTF-16; save it as UTF-8")
+    try:
+        text = start.decode("utf-8-sig", "ignore")
+        line = next(each for each in io.StringIO(text) if each.strip())
+        mark = delimiter or max(DELIMITERS, key=line.count)
+        rows = (row for row in standard_csv.reader(io.StringIO(text, newline=""), delimiter=mark) if row)
+        names = next(rows)
+    except standard_csv.Error:
+        raise ValueError(f"{path} {TOO_LONG}") from None
+    if len(names) > arrays.MOST_COLUMNS:
+        raise ValueError(f"{path} must have at most {arrays.MOST_COLUMNS:,} columns, and has {len(names):,}")
+    names = [name or f"column {place}" for place, name in enumerate(names, 1)]
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"{path} has more than one column named {quoted(twice[0])}; rename all but one")
+    return CsvForm(mark, decimal_point(rows) if mark != "," else ".", names)
+
+
+def decimal_point(rows: Iterable[list[str]]) -> str:
+    """Return a comma, if the first rows have numbers with one, as 3,14, and none with a point."""
+    try:
+        cells = {cell for row in itertools.islice(rows, DECIMAL_ROWS) for cell in row}
+    except standard_csv.Error:  # a cell that is too long: pyarrow says so
+        return "."
+    found = {point for point, number in DECIMALS.items() if any(map(number.fullmatch, cells))}
+    return "," if found == {","} else "."
+
+
+def open_text(path: Path) -> IO[bytes]:
+    if path.suffix == ".gz":
+        return cast(IO[bytes], gzip.open(path))
+    return bz2.open(path) if path.suffix == ".bz2" else open(path, "rb")
+
+
+def _fault(fault: Exception, parse: Callable[[bool], "Table"], names: list[str], kinds: Mapping[str, str]) -> str:
+    """Return the rest of a sentence about what is wrong with a file, by what pyarrow says of it."""
+    words = str(fault)
+    if "straddl" in words or "block size" in words:
+        return TOO_LONG
+    if "Expected" in words and "columns, got" in words:
+        try:  # once more, in order, which gives the row's number
+            parse(False)
+        except pyarrow().ArrowInvalid as again:
+            words = str(again)
+        row = words.partition("Row #")[2].partition(":")[0]
+        got, text = words.partition("columns, got ")[2].split(": ", 1)
+        return (
+            f"has {len(names)} columns in its header and {got} in row {int(row) - 1 if row else '?'}: "
+            f"{quoted(text)}. Correct that row; if cells are not separated by what the header has most, say --delimiter"
+        )
+    if "In CSV column #" in words:
+        place, _, value = words.partition("In CSV column #")[2].partition(":")
+        name = names[int(place)]
+        value = value.partition("invalid value ")[2] or value
+        return (
+            f"has {plain(value)} in the column {quoted(name)}, which must hold {WORDS.get(kinds.get(name, ''), 'text')}"
+        )
+    if "utf" in words.lower():
+        return "is not text in UTF-8; convert it to UTF-8"
+    return f"cannot be read as CSV: {one_line(fault)}"

@@ -1,23 +1,34 @@
-"""What was done with each column of a table, so that the same can be done with new rows: JSON, in the run's folder.
+"""What is done with each column of a table, so that the same can be done with new rows: JSON, in the run's folder.
 
-It holds everything that a prediction needs beside the draws, and nothing in it is executed.
+It holds everything that a prediction needs beside the draws, and nothing in it is executed. A kind of column has a
+class here, which plans what becomes of the column, from the rows that are learned from, and then encodes any rows:
+`NumberColumn` as columns of x, `LevelColumn` as codes, which are indices into one vector of all effects.
 """
 
 import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from isotherm.lib import files
-from isotherm.lib.types import Json
+from isotherm.lib.types import Batch, Json
 from isotherm.lib.version import __version__
+from isotherm.models.units import Units, column_units
 from isotherm.store.folder import HIDDEN
+from isotherm.tables.columns import MISSING, Column, Frame, Levels, Numbers, plain, quoted
 
 FILE = "table.json"
-VERSION = 1
+VERSION = 2  # 1 had other units of rare columns, and other priors
 MODELS = ("linear", "logistic", "softmax", "poisson", "drbm", "mlp")
+NETWORKS = ("drbm", "mlp")
 RULES = ("error", "mean", "indicator", "drop")
 FAMILIES = ("gaussian", "bernoulli", "categorical", "poisson")
+MISSING_LEVEL = "(missing)"
+NAME_SHARE = 0.5  # of the rows with a text of their own: a column with more is a name, not a category,
+CATEGORY_LEVELS = 20  # unless it has no more than these
 T = TypeVar("T")
 
 
@@ -31,6 +42,27 @@ class NumberColumn:
     missing: int = 0
     indicator: bool = False
 
+    @classmethod
+    def plan(cls, name: str, column: Numbers, rule: str) -> Self:
+        """One that happens to be constant in these rows has a coefficient all the same, of which only the prior is
+        known."""
+        there = column.values[~column.is_missing()]
+        missing = len(column.values) - len(there)
+        mean, scale = column_units(there) if there.size else (0.0, 1.0)
+        if not np.isfinite(scale):
+            raise ValueError(f"the numbers of the column {quoted(name)} are too large to be standardised; rescale them")
+        return cls(name, float(mean), float(scale), missing, rule == "indicator" and missing > 0)
+
+    @property
+    def inputs(self) -> list[str]:
+        return [self.name, *([f"{self.name} is missing"] if self.indicator else [])]
+
+    def encode(self, column: Column) -> NDArray[np.float32]:
+        """Return the column of x, and whether it is missing where that counts."""
+        missing = column.is_missing()
+        x = np.where(missing, 0, (column.values - self.mean) / self.scale)
+        return np.stack([x, missing][: len(self.inputs)], axis=1).astype(np.float32)
+
 
 @dataclass(frozen=True)
 class LevelColumn:
@@ -42,9 +74,25 @@ class LevelColumn:
     missing: int = 0
     truth: bool = False
 
+    @classmethod
+    def plan(cls, name: str, column: Levels, rule: str) -> Self:
+        missing, counts = int(column.is_missing().sum()), column.counts()
+        used = np.flatnonzero(counts)
+        levels, numbers = [column.names[code] for code in used], [int(count) for count in counts[used]]
+        if rule == "indicator" and missing:
+            levels, numbers = [*levels, MISSING_LEVEL], [*numbers, missing]
+        return cls(name, tuple(levels), tuple(numbers), missing, column.truth)
+
+    def encode(self, column: Column) -> NDArray[np.int64]:
+        """Return codes into the levels; MISSING where there is none, or an unknown one."""
+        assert isinstance(column, Levels)
+        place = {name: code for code, name in enumerate(self.levels)}
+        codes = [*(place.get(name, MISSING) for name in column.names), place.get(MISSING_LEVEL, MISSING)]
+        return np.array(codes, np.int64)[column.values]
+
 
 @dataclass(frozen=True)
-class Target:
+class TargetColumn:
     """`classes` for classes, in the order of their codes; `mean` and `scale` of a number. `base` is the predictor of
     the average row. `threshold` is what follows the column's name, as in "delay > 15"."""
 
@@ -56,9 +104,18 @@ class Target:
     base: tuple[float, ...] = (0.0,)
     threshold: str = ""
 
+    @property
+    def words(self) -> str:
+        return f"{self.name} {self.threshold}".strip()
+
+    @property
+    def several(self) -> tuple[str, ...]:
+        """The classes, if each has a predictor of its own."""
+        return self.classes if self.family == "categorical" else ()
+
 
 @dataclass(frozen=True)
-class Source:
+class TableSource:
     """Where the rows came from, what each column in the file holds, and which rows were held out."""
 
     table: str
@@ -72,14 +129,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Recipe:
+    """The model, its prior and its columns; `notes` are what was said about the table when it was read."""
+
     model: str
     missing: str
     prior_scale: float
     hidden: int
-    target: Target
+    target: TargetColumn
     numbers: tuple[NumberColumn, ...]
     levels: tuple[LevelColumn, ...]
-    source: Source
+    source: TableSource
     interval: float = 0.95
     notes: tuple[str, ...] = field(default=())
 
@@ -89,17 +148,72 @@ class Recipe:
 
     @property
     def inputs(self) -> list[str]:
-        """The columns of the numbers' matrix: each column, and then whether it is missing, where that counts."""
-        indicators = [f"{column.name} is missing" for column in self.numbers if column.indicator]
-        return [column.name for column in self.numbers] + indicators
+        """The columns of x."""
+        return [name for column in self.numbers for name in column.inputs]
+
+    @property
+    def units(self) -> Units:
+        """Those of the columns of x."""
+        pairs = [pair for each in self.numbers for pair in [(each.mean, each.scale), (0.0, 1.0)][: len(each.inputs)]]
+        return Units(*np.array(pairs).reshape(-1, 2).T)
 
     @property
     def offsets(self) -> tuple[int, ...]:
         """Where in the vector of all effects those of each column begin, and its length."""
-        ends = [0]
-        for column in self.levels:
-            ends.append(ends[-1] + len(column.levels))
-        return tuple(ends)
+        return (0, *np.cumsum([len(column.levels) for column in self.levels], dtype=int).tolist())
+
+    def encode(self, table: Frame) -> Batch:
+        """Return `x` (n, p) float32 and `codes` (n, c) int32; either only if there are columns for it."""
+        batch: dict[str, NDArray[np.generic]] = {}
+        if self.numbers:
+            batch["x"] = np.concatenate([plan.encode(table[plan.name]) for plan in self.numbers], axis=1)
+        if self.levels:
+            codes = np.stack([plan.encode(table[plan.name]) for plan in self.levels], axis=1)
+            batch["codes"] = np.where(codes == MISSING, MISSING, codes + self.offsets[:-1]).astype(np.int32)
+        return batch
+
+    def incomplete(self, table: Frame) -> NDArray[np.bool_]:
+        """Return which rows lack a value of a column that is used."""
+        return np.any(
+            [np.zeros(table.rows, np.bool_), *(table[plan.name].is_missing() for plan in self.columns)], axis=0
+        )
+
+    def unknown_levels(self, table: Frame) -> list[str]:
+        """Return a sentence for each column with levels that were not in the rows learned from."""
+        words = []
+        for plan in self.levels:
+            column = table[plan.name]
+            assert isinstance(column, Levels)
+            rows = (plan.encode(column) == MISSING) & ~column.is_missing()
+            if rows.any():
+                new = np.unique(column.values[rows])
+                shown = ", ".join(quoted(column.names[code]) for code in new[:3]) + (", …" if len(new) > 3 else "")
+                words.append(
+                    f"{plain(plan.name)}: {rows.sum():,} rows have one of {len(new):,} levels that were not learned "
+                    f"from ({shown}): these get the effect 0, the prior's mean"
+                )
+        return words
+
+
+class ConstantColumn(ValueError):
+    """A column that is the same in every row."""
+
+
+def why_unused(name: str, column: Column, asked: bool) -> str:
+    """Return why a column is left out, in words; nothing if it is used. `asked`: --categorical names it."""
+    if isinstance(column, Levels) and not asked:
+        counts = column.counts()
+        if (different := np.count_nonzero(counts)) > max(CATEGORY_LEVELS, NAME_SHARE * counts.sum()):
+            return f"{different:,} different texts in {counts.sum():,} rows; --categorical keeps it"
+    values = column.extremes()
+    if not values:
+        raise ValueError(f"the column {quoted(name)} has no values at all; leave it out with --ignore")
+    if len(values) == 1 and not column.is_missing().any():
+        raise ConstantColumn(
+            f"the column {quoted(name)} is {values[0]} in every row, and tells nothing about the target; leave it out "
+            "with --ignore, or all such columns with --ignore-constant"
+        )
+    return ""
 
 
 def write(recipe: Recipe, run: Path) -> None:
@@ -113,7 +227,7 @@ def is_there(run: Path) -> bool:
 
 
 def read(run: Path) -> Recipe:
-    """The recipe of a run; a ValueError if the folder has none, or one that is not whole."""
+    """Return the recipe of a run; a ValueError if the folder has none, or one that is not whole."""
     path = run / HIDDEN / FILE
     if not run.is_dir():
         raise ValueError(f"RUN must be a folder made by `isotherm fit`, got {str(run)!r}, which is not there")
@@ -122,7 +236,8 @@ def read(run: Path) -> Recipe:
     try:
         content = json.loads(path.read_bytes())
         if content.get("format") != VERSION:
-            raise ValueError(f"its format is {content.get('format')!r}, and this version reads {VERSION}")
+            again = "; its priors and units were others: fit the table again" if content.get("format") == 1 else ""
+            raise ValueError(f"its format is {content.get('format')!r}, and this version reads {VERSION}{again}")
         recipe = _recipe(content)
         _check(recipe)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as fault:
@@ -133,8 +248,8 @@ def read(run: Path) -> Recipe:
 def _recipe(content: Json) -> Recipe:
     whole = {each.name: content[each.name] for each in fields(Recipe)}
     whole |= {
-        "target": _made(Target, whole["target"]),
-        "source": _made(Source, whole["source"]),
+        "target": _made(TargetColumn, whole["target"]),
+        "source": _made(TableSource, whole["source"]),
         "numbers": tuple(_made(NumberColumn, each) for each in whole["numbers"]),
         "levels": tuple(_made(LevelColumn, each) for each in whole["levels"]),
     }
@@ -142,14 +257,14 @@ def _recipe(content: Json) -> Recipe:
 
 
 def _made(kind: type[T], content: Json) -> T:
-    """A dataclass from JSON, in which tuples are lists."""
+    """Make a dataclass of JSON, in which tuples are lists."""
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in content.items()})
 
 
 def _check(recipe: Recipe) -> None:
-    """That what comes from a file can be computed with."""
-    texts: list[Any] = [*recipe.target.classes, *(level for column in recipe.levels for level in column.levels)]
-    numbers: list[Any] = [recipe.prior_scale, recipe.target.mean, recipe.target.scale, *recipe.target.base]
+    """Refuse what cannot be computed with."""
+    texts = [*recipe.target.classes, *(level for column in recipe.levels for level in column.levels)]
+    numbers = [recipe.prior_scale, recipe.target.mean, recipe.target.scale, *recipe.target.base]
     numbers += [value for column in recipe.numbers for value in (column.mean, column.scale)]
     numbers += [count for column in recipe.levels for count in column.counts]
     if recipe.model not in MODELS or recipe.missing not in RULES or recipe.target.family not in FAMILIES:

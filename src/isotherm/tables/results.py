@@ -1,21 +1,62 @@
-"""Everything a finished run of a table is asked for, in one place: for the terminal and for the report."""
+"""What a run of a table found: coefficients on the scale of the table, how well the rows that were held out are
+predicted, and the verdict in the names of the columns; for the terminal and for the report."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isotherm.lib.types import Results
+from isotherm.diagnostics.predictive import expected_calibration_error
+from isotherm.lib.types import Params, Results
 from isotherm.run.check import Verdict, check
-from isotherm.tables import column_names, model, predictions, summary
+from isotherm.tables import model
 from isotherm.tables.columns import plain
+from isotherm.tables.model import Floats, Predicted
 from isotherm.tables.preparing import Prepared
-from isotherm.tables.recipe import Recipe
-from isotherm.tables.summary import Coefficient, Score
+from isotherm.tables.recipe import MISSING_LEVEL, NETWORKS, Recipe
+
+BINS = 15  # of the calibration error
+ENTRY = re.compile(r"(?:intercept|coef|effects|log_sigma)(?:\[[\d, ]+\])?")
+
+
+class Coefficient(NamedTuple):
+    """`kind` is "intercept", "number", "level" or "sigma"; `of` is the class that it is for, if there are several;
+    `rows` have this level."""
+
+    kind: str
+    column: str
+    level: str
+    of: str
+    mean: float
+    deviation: float
+    low: float
+    high: float
+    rows: int = 0
+
+    @property
+    def strength(self) -> float:
+        """How far from zero, in standard deviations."""
+        return abs(self.mean) / max(self.deviation, 1e-300)
+
+    @property
+    def name(self) -> str:
+        return f"{self.column}: {self.level}" if self.kind == "level" else self.column
+
+
+class Score(NamedTuple):
+    """A number about held-out rows, and what it is without any column: what predicting the average gives."""
+
+    name: str
+    value: float
+    average: float | None
+    words: str
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class TableResults:
     """`probabilities` (m, classes) and `y` of held-out rows, where there are classes."""
 
     recipe: Recipe
@@ -25,36 +66,158 @@ class Found:
     scores: list[Score]
     words: str
     names: dict[str, str]
-    probabilities: NDArray[np.float64] | None = None
+    probabilities: Floats | None = None
     y: NDArray[np.int64] | None = None
 
 
-def find(prepared: Prepared, tree: Results) -> Found:
+def collect(prepared: Prepared, tree: Results) -> TableResults:
+    """Compute everything that is shown of a finished run."""
     recipe, train, held_out = prepared
-    built, names = model.of(recipe), column_names.names(recipe)
-    verdict = column_names.renamed(check(tree, built.posterior(), train, init=built.init()), names)
-    coefficients = summary.coefficients(recipe, predictions.all_draws(tree))
-    scores, probabilities, y, count = list[Score](), None, None, 0
+    built, names = model.build(recipe), entry_names(recipe)
+    verdict = renamed(check(tree, model.make_posterior(built), train), names)
+    found = scores_of = None
     if held_out is not None:
-        predicted = predictions.predictions(recipe, built, tree, held_out)
-        count, densities = len(held_out["y"]), predictions.log_densities(built, tree, held_out)
-        scores = summary.scores(recipe, predicted, densities, held_out["y"])
-        if recipe.target.classes:
-            probabilities, y = predicted.mean, held_out["y"].astype(np.int64)
-    words = words_of(recipe, len(train["y"]), count, tree)
-    return Found(recipe, tree, verdict, coefficients, scores, words, names, probabilities, y)
+        found, y = model.predictions(recipe, built, tree, held_out), held_out["y"]
+        scores_of = scores(recipe, found, model.log_densities(built, tree, held_out), y)
+    words = words_of(recipe, len(train["y"]), 0 if held_out is None else len(held_out["y"]), tree)
+    coefs = coefficients(recipe, model.all_draws(tree))
+    everything = TableResults(recipe, tree, verdict, coefs, scores_of or [], words, names)
+    if found is None or not recipe.target.classes:
+        return everything
+    return replace(everything, probabilities=found.mean, y=y.astype(np.int64))
 
 
 def words_of(recipe: Recipe, rows: int, held_out: int, tree: Results) -> str:
-    """The model, the rows and the draws, in a sentence."""
-    aim = f"{plain(recipe.target.name)} {recipe.target.threshold}".strip()
-    classes = f", {len(recipe.target.classes)} classes" if recipe.target.family == "categorical" else ""
+    """Return the model, the rows and the draws, in a sentence."""
+    classes = f", {len(recipe.target.several)} classes" if recipe.target.several else ""
     levels = f" and {len(recipe.levels)} of levels ({recipe.offsets[-1]:,} in all)" if recipe.levels else ""
-    entries = sum(int(np.prod(shape)) for shape in model.of(recipe).shapes.values())
-    sizes = tree["posterior"].sizes
+    draws = tree["posterior"].to_dataset()
+    entries = sum(int(np.prod(array.shape[2:])) for array in draws.data_vars.values())
     from_file = " from the test file" if recipe.source.test else ""
     return (
-        f"{recipe.model} model of {aim}{classes}: {len(recipe.inputs)} columns of numbers{levels}, {entries:,} "
-        f"parameters; {rows:,} rows learned from, {held_out:,} held out{from_file}; {sizes['chain']} chains of "
-        f"{sizes['draw']:,} draws"
+        f"{recipe.model} model of {plain(recipe.target.words)}{classes}: {len(recipe.inputs)} columns of numbers"
+        f"{levels}, {entries:,} parameters; {rows:,} rows learned from, {held_out:,} held out{from_file}; "
+        f"{draws.sizes['chain']} chains of {draws.sizes['draw']:,} draws"
     )
+
+
+def entry_names(recipe: Recipe) -> dict[str, str]:
+    """Return names that speak of the table's columns, by those that entries of the parameters have in the results; a
+    network's have no others."""
+    if recipe.model in NETWORKS:
+        return {}
+    inputs = [plain(name) for name in recipe.inputs]
+    effects = [f"{plain(column.name)}: {plain(level)}" for column in recipe.levels for level in column.levels]
+    of = [plain(name) for name in recipe.target.several]
+    if not of:
+        found = {f"coef[{j}]": name for j, name in enumerate(inputs)}
+        return found | {f"effects[{i}]": name for i, name in enumerate(effects)}
+    found = {f"intercept[{k}]": f"intercept, {name}" for k, name in enumerate(of)}
+    found |= {f"coef[{k}, {j}]": f"{inputs[j]}, {of[k]}" for k, j in product(range(len(of)), range(len(inputs)))}
+    pairs = product(range(len(effects)), range(len(of)))
+    return found | {f"effects[{i}, {k}]": f"{effects[i]}, {of[k]}" for i, k in pairs}
+
+
+def renamed(verdict: Verdict, names: dict[str, str]) -> Verdict:
+    """Return a verdict in the names of the columns."""
+
+    def words(text: str) -> str:
+        return ENTRY.sub(lambda match: names.get(match[0], match[0]), text)
+
+    lines = tuple(line._replace(found=words(line.found)) for line in verdict.table)
+    moments = verdict.moments
+    if moments is not None:
+        moments = moments._replace(names=tuple(names.get(name, name) for name in moments.names))
+    return replace(verdict, table=lines, moments=moments)
+
+
+def coefficients(recipe: Recipe, draws: Params) -> list[Coefficient]:
+    """Return coefficients on the scale of the table: the change of the predictor (or of the target, if that is a
+    number) with one unit of a column. Effects of levels are compared with the average row; those of several classes
+    with the average class."""
+    if recipe.model in NETWORKS:
+        return []
+    several, unit = bool(recipe.target.several), recipe.target.scale
+
+    def by_class(values: Floats) -> Floats:
+        """Return (draw, entry, class), from the average class."""
+        return values - values.mean(axis=2, keepdims=True) if several else values[..., None]
+
+    def summarise(kind: str, column: str, level: str, values: Floats, rows: int = 0) -> list[Coefficient]:
+        """Return a coefficient for each class, of values by (draw, class)."""
+        ends = np.quantile(values, [(1 - recipe.interval) / 2, (1 + recipe.interval) / 2], axis=0)
+        numbers = np.stack([values.mean(axis=0), values.std(axis=0), *ends], axis=1).tolist()
+        classes = enumerate(recipe.target.several or ("",))
+        return [Coefficient._make([kind, column, level, of, *numbers[k], rows]) for k, of in classes]
+
+    intercept = by_class(draws["intercept"][:, None])[:, 0]
+    found: list[Coefficient] = []
+    if recipe.inputs:
+        centre, scale = recipe.units
+        slopes = unit * by_class(draws["coef"].swapaxes(1, 2) if several else draws["coef"]) / scale[:, None]
+        intercept = intercept - np.einsum("djk,j->dk", slopes, centre) / unit
+        for j, name in enumerate(recipe.inputs):
+            found += summarise("number", name, "", slopes[:, j])
+    for start, column in zip(recipe.offsets, recipe.levels, strict=False):
+        effects = by_class(draws["effects"])[:, start : start + len(column.levels)]
+        counts = np.array(column.counts, np.float64)
+        rows = counts.sum() + (0 if MISSING_LEVEL in column.levels else column.missing)
+        average = np.einsum("dlk,l->dk", effects, counts / rows)
+        intercept = intercept + average
+        for i, level in enumerate(column.levels):
+            found += summarise("level", column.name, level, unit * (effects[:, i] - average), column.counts[i])
+    found = summarise("intercept", "intercept", "", recipe.target.mean + unit * intercept) + found
+    if recipe.target.family == "gaussian":
+        found += summarise("sigma", "residual standard deviation", "", unit * np.exp(draws["log_sigma"])[:, None])
+    return found
+
+
+def scores(recipe: Recipe, predicted: Predicted, densities: Floats, y: NDArray[np.generic]) -> list[Score]:
+    """Return scores of held-out rows with these targets, as encoded; `densities` are log p(y) of each."""
+    if recipe.target.classes:
+        return _class_scores(recipe, predicted.mean, densities, y.astype(np.int64))
+    return _number_scores(recipe, predicted, densities, np.asarray(y, np.float64))
+
+
+def _class_scores(recipe: Recipe, p: Floats, densities: Floats, y: NDArray[np.int64]) -> list[Score]:
+    base = np.array(recipe.target.base)
+    logits = base if recipe.target.several else np.array([0.0, base[0]])
+    shares = np.exp(logits - logits.max())
+    shares /= shares.sum()  # of the rows in each class, which is the prediction without any column
+    ece = expected_calibration_error(np.clip(p, 0, 1), y, BINS)
+    return [
+        Score("accuracy", float((p.argmax(axis=1) == y).mean()), float((y == shares.argmax()).mean()), "rows right"),
+        Score("log loss", float(-densities.mean()), float(-np.log(shares[y]).mean()), "nats a row"),
+        Score("calibration error", ece, None, f"ECE, {BINS} bins: how far probabilities are from frequencies"),
+    ]
+
+
+def _number_scores(recipe: Recipe, predicted: Predicted, densities: Floats, y: Floats) -> list[Score]:
+    target = recipe.target
+    actual = target.mean + target.scale * y
+    usual = float(np.exp(target.base[0])) if target.family == "poisson" else target.mean
+    error, plain_error = (float(np.sqrt(np.mean((actual - guess) ** 2))) for guess in (predicted.mean, usual))
+    assert predicted.new_low is not None
+    assert predicted.new_high is not None
+    inside = float(((actual >= predicted.new_low) & (actual <= predicted.new_high)).mean())
+    return [
+        Score("root mean square error", error, plain_error, f"in the units of {target.name}"),
+        Score("R²", 1 - (error / plain_error) ** 2, 0.0, "share of the variance that is predicted"),
+        Score("log loss", float(-densities.mean() + np.log(target.scale)), None, "minus the log density, nats a row"),
+        Score("coverage", inside, None, f"of the {recipe.interval:.0%} intervals for new rows"),
+    ]
+
+
+def reliability(p: Floats, y: NDArray[np.int64]) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Return, by bin of the predicted probability, of every class: its mean, the observed frequency of the class, and
+    how many there are; bins that are empty are left out."""
+    flat, came = p.ravel(), (y[:, None] == np.arange(p.shape[1])).ravel()
+    if p.shape[1] == 2:
+        flat, came = p[:, 1], y == 1
+    place = np.clip((flat * BINS).astype(np.int64), 0, BINS - 1)
+    counts = np.bincount(place, minlength=BINS)
+    there = counts > 0
+    means, frequencies = (
+        np.bincount(place, weights, BINS)[there] / counts[there] for weights in (flat, came.astype(float))
+    )
+    return means, frequencies, counts[there]

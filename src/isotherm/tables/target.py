@@ -2,22 +2,21 @@
 
 import operator
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isotherm.tables.columns import Column, Levels, Numbers, absent, as_text, quoted
-from isotherm.tables.recipe import Target
+from isotherm.models.units import standard_units
+from isotherm.tables.columns import MISSING, Column, Levels, Numbers, absent, as_text, quoted
+from isotherm.tables.recipe import TargetColumn
 
 MOST_CLASSES = 100
-FEW_CLASSES = 20  # whole numbers that are taken as classes, at most,
-LEAST_SHARE = 0.02  # and of how many rows each must be
-LARGEST_COUNT = 1000
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    ">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt
-}  # fmt: skip
+# Whole numbers are guessed to be classes if there are no more than these, each in this share of the rows or more.
+GUESSED_CLASSES = 20
+GUESSED_SHARE = 0.02
+LARGEST_COUNT = 1000  # of a target that is guessed to be counts
+COMPARISONS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}
 THRESHOLD = re.compile(r"(.+?)\s*(>=|<=|==|>|<)\s*(\S+)")
 CLASSIFIERS = ("logistic", "softmax", "drbm")
 
@@ -47,19 +46,19 @@ def parse(text: str, names: list[str], source: str) -> Wanted:
 
 
 def compared(column: Column, wanted: Wanted) -> Column:
-    """The target's column; where it is a comparison, whether it holds."""
+    """Return the target's column; where it is a comparison, whether it holds."""
     if not wanted.comparison:
         return column
     if not isinstance(column, Numbers):
         raise ValueError(f"--target compares {quoted(wanted.name)} with a number, and the column does not hold numbers")
-    holds = COMPARISONS[wanted.comparison](column.values, wanted.bound).astype(np.int32)
-    return Levels(np.where(column.is_missing(), -1, holds).astype(np.int32), ("false", "true"), truth=True)
+    holds = COMPARISONS[wanted.comparison](column.values, wanted.bound)
+    return Levels(np.where(column.is_missing(), MISSING, holds).astype(np.int32), ("false", "true"), truth=True)
 
 
 def guess(name: str, column: Column) -> tuple[str, str]:
-    """A model, and why, in words."""
+    """Return a model, and why, in words."""
     if isinstance(column, Levels):
-        count = len(np.unique(column.codes[column.codes >= 0]))
+        count = np.count_nonzero(column.counts())
         return ("logistic" if count <= 2 else "softmax"), f"{quoted(name)} has {count:,} classes"
     if not isinstance(column, Numbers):
         raise ValueError(f"the target {quoted(name)} holds dates; it must hold numbers or classes")
@@ -68,15 +67,15 @@ def guess(name: str, column: Column) -> tuple[str, str]:
     if len(values) == 2:
         return "logistic", f"{quoted(name)} has two values, {values[0]:g} and {values[1]:g}"
     share = counts.min() / counts.sum() if len(values) else 0.0
-    if whole and 1 < len(values) <= FEW_CLASSES and np.ptp(values) < 2 * len(values) and share >= LEAST_SHARE:
+    if whole and 1 < len(values) <= GUESSED_CLASSES and np.ptp(values) < 2 * len(values) and share >= GUESSED_SHARE:
         return "softmax", f"{quoted(name)} has {len(values)} values, each in {share:.0%} of the rows or more"
     if whole and len(values) and values[0] == 0 and values[-1] <= LARGEST_COUNT:
         return "poisson", f"{quoted(name)} has whole numbers from 0 to {values[-1]:g}"
     return "linear", f"{quoted(name)} has {len(values):,} different numbers"
 
 
-def make(wanted: Wanted, column: Column, model: str) -> Target:
-    """How a target is encoded, from the rows that are learned from; none is missing there."""
+def make(wanted: Wanted, column: Column, model: str) -> TargetColumn:
+    """Plan how a target is encoded, from the rows that are learned from; none is missing there."""
     name = wanted.name
     is_classes = model in CLASSIFIERS or (model == "mlp" and guess(name, column)[0] in CLASSIFIERS)
     if is_classes:
@@ -90,14 +89,14 @@ def make(wanted: Wanted, column: Column, model: str) -> Target:
         if (values < 0).any() or (values != np.round(values)).any():
             wrong = values[(values < 0) | (values != np.round(values))][0]
             raise ValueError(f"--model poisson needs a target of counts 0, 1, 2, …, and {quoted(name)} holds {wrong:g}")
-        return Target(name, "poisson", base=(float(np.log(values.mean())),))
-    return Target(name, "gaussian", mean=float(values.mean()), scale=float(values.std()))
+        return TargetColumn(name, "poisson", base=(float(np.log(values.mean())),))
+    mean, scale = standard_units(values)
+    return TargetColumn(name, "gaussian", mean=float(mean), scale=float(scale))
 
 
-def _classes(wanted: Wanted, column: Column, model: str) -> Target:
+def _classes(wanted: Wanted, column: Column, model: str) -> TargetColumn:
     name, classes = wanted.name, class_names(column)
-    codes = class_codes(column, classes)
-    counts = np.bincount(codes, minlength=len(classes))
+    counts = np.bincount(class_codes(column, classes), minlength=len(classes))
     if len(classes) < 2:
         raise ValueError(f"the target {quoted(name)} has one class only, {quoted(classes[0])}: nothing to predict")
     if len(classes) > MOST_CLASSES:
@@ -110,31 +109,31 @@ def _classes(wanted: Wanted, column: Column, model: str) -> Target:
     log_shares = np.log(counts / counts.sum())
     if len(classes) == 2 and model in ("logistic", "mlp"):
         odds = float(log_shares[1] - log_shares[0])
-        return Target(name, "bernoulli", classes, base=(odds,), threshold=wanted.words)
+        return TargetColumn(name, "bernoulli", classes, base=(odds,), threshold=wanted.words)
     base = tuple(float(value) for value in log_shares - log_shares.mean())
-    return Target(name, "categorical", classes, base=base, threshold=wanted.words)
+    return TargetColumn(name, "categorical", classes, base=base, threshold=wanted.words)
 
 
 def class_names(column: Column) -> tuple[str, ...]:
-    """The classes that occur, in order."""
+    """Return the classes that occur, in order."""
     if isinstance(column, Levels):
-        return tuple(column.names[code] for code in np.unique(column.codes) if code >= 0)
+        return tuple(column.names[code] for code in np.flatnonzero(column.counts()))
     assert isinstance(column, Numbers)
     return tuple(as_text(value) for value in np.unique(column.values[~np.isnan(column.values)]))
 
 
 def class_codes(column: Column, classes: tuple[str, ...]) -> NDArray[np.int64]:
-    """Codes into `classes`; −1 for any other class."""
+    """Return codes into `classes`; −1 for any other class."""
     place = {name: code for code, name in enumerate(classes)}
     if isinstance(column, Levels):
-        return np.array([*(place.get(name, -1) for name in column.names), -1], np.int64)[column.codes]
+        return np.array([*(place.get(name, -1) for name in column.names), -1], np.int64)[column.values]
     assert isinstance(column, Numbers)
     values, codes = np.unique(column.values, return_inverse=True)
     return np.array([place.get(as_text(value), -1) for value in values], np.int64)[codes]
 
 
-def encoded(target: Target, column: Column) -> NDArray[Any]:
-    """What the family takes: codes of classes, counts, or standardised numbers."""
+def encode(target: TargetColumn, column: Column) -> NDArray[np.generic]:
+    """Return what the family takes: codes of classes, counts, or numbers in standard units."""
     if target.classes:
         codes = class_codes(column, target.classes)
         return codes.astype(np.float32 if target.family == "bernoulli" else np.int32)

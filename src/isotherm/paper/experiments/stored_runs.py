@@ -51,6 +51,10 @@ def start(
 
 def continue_run(store: Path, steps: int | None, data_dir: Path | None) -> Any:
     """Continue a run that `start` began."""
+    check_is_there(store)
+    if recipe.is_there(store):
+        table = command.materials(store, data_dir)
+        return resume(store, table.posterior, share(table.data), steps=steps)
     materials = materials_of(store, data_dir, f"continue it in Python, with isotherm.resume({str(store)!r}, …)")
     return resume(store, materials.posterior, share(materials.data), steps=steps)
 
@@ -67,7 +71,7 @@ def report_run(store: Path, data_dir: Path | None, out: Path) -> Verdict:
     """Write the report of any stored run; the verdict is whole only if the run says what its data are."""
     check_is_there(store)
     if recipe.is_there(store):
-        found = command.found_in(store, data_dir)
+        found = command.results_of(store, data_dir)
         command.report_table(found, out)
         return found.verdict
     tree = opened(store)
@@ -82,11 +86,9 @@ def opened(store: Path) -> Any:
     return xarray.open_datatree(store, engine="zarr", chunks=None, consolidated=ours)
 
 
-def materials_of(store: Path, data_dir: Path | None, instead: str) -> Materials | command.Materials:
-    """The model and the data of a stored run, by the name of its problem, or from its table."""
+def materials_of(store: Path, data_dir: Path | None, instead: str) -> Materials:
+    """Return the model and the data of a stored run, by the name of its problem."""
     check_is_there(store)
-    if recipe.is_there(store):
-        return command.materials(store, data_dir)
     problem = run_name(store)
     if problem not in PROBLEMS:
         raise ValueError(

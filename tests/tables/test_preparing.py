@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from isotherm.models.units import column_units
-from isotherm.tables import encoding, preparing
-from isotherm.tables.options import Options
+from isotherm.tables import preparing
+from isotherm.tables.options import TableOptions
 
 ROWS = 40
 
@@ -23,7 +23,7 @@ def table(tmp_path):
 
 
 def prepared(table, **options):
-    return preparing.prepare(Options(str(table), target="y", **options))
+    return preparing.prepare(TableOptions(str(table), target="y", **options))
 
 
 def test_numbers_are_standardised_and_levels_are_codes(table):
@@ -31,8 +31,8 @@ def test_numbers_are_standardised_and_levels_are_codes(table):
     assert held_out is None
     a = np.array([np.nan if i % 10 == 0 else i for i in range(ROWS)])
     z = (a - np.nanmean(a)) / column_units(a[~np.isnan(a)]).scale
-    np.testing.assert_allclose(train["numbers"][:, 0], np.nan_to_num(z), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(train["numbers"][:, 1].mean(), 0, atol=1e-6)
+    np.testing.assert_allclose(train["x"][:, 0], np.nan_to_num(z), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(train["x"][:, 1].mean(), 0, atol=1e-6)
     (column,) = recipe.levels
     assert column.levels == ("p", "q", "r")
     assert sum(column.counts) == ROWS - 5
@@ -43,8 +43,8 @@ def test_numbers_are_standardised_and_levels_are_codes(table):
 
 def test_being_missing_has_coefficients(table):
     recipe, train, _ = prepared(table, missing="indicator", holdout=0.0)
-    assert recipe.inputs == ["a", "b", "a is missing"]
-    np.testing.assert_array_equal(train["numbers"][:, 2], np.arange(ROWS) % 10 == 0)
+    assert recipe.inputs == ["a", "a is missing", "b"]
+    np.testing.assert_array_equal(train["x"][:, 1], np.arange(ROWS) % 10 == 0)
     assert recipe.levels[0].levels == ("p", "q", "r", "(missing)")
     np.testing.assert_array_equal(train["codes"][:, 0] == 3, np.arange(ROWS) % 8 == 0)
 
@@ -65,7 +65,7 @@ def test_what_was_done_is_said_with_counts(table):
 def test_the_same_rows_again(table):
     """What a resumed run is given is what the run was given, bit for bit."""
     first = prepared(table, missing="mean", holdout=0.25, seed=3)
-    again = preparing.again(first.recipe)
+    again = preparing.prepare_again(first.recipe)
     for one, other in ((first.train, again.train), (first.held_out, again.held_out)):
         assert one.keys() == other.keys()
         for name in one:
@@ -75,7 +75,7 @@ def test_the_same_rows_again(table):
 
 def test_held_out_rows_do_not_count_in_means(table):
     recipe, train, _ = prepared(table, missing="mean", holdout=0.25)
-    np.testing.assert_allclose(train["numbers"][:, 1].mean(), 0, atol=1e-6)
+    np.testing.assert_allclose(train["x"][:, 1].mean(), 0, atol=1e-6)
     assert recipe.numbers[1].mean != pytest.approx(np.mean(np.arange(ROWS) ** 2))
 
 
@@ -83,9 +83,9 @@ def test_a_level_that_was_not_learned_from_has_no_effect(table, tmp_path):
     recipe = prepared(table, missing="mean").recipe
     (tmp_path / "new.csv").write_text("g,b,a\nnew,1,2\np,3,4\n,5,6\n")
     new = preparing.new_rows(recipe, tmp_path / "new.csv")
-    codes = encoding.arrays(recipe, new)["codes"][:, 0]
+    codes = recipe.encode(new)["codes"][:, 0]
     np.testing.assert_array_equal(codes, [-1, recipe.levels[0].levels.index("p"), -1])
-    (said,) = encoding.unknown_levels(recipe, new)
+    (said,) = recipe.unknown_levels(new)
     assert '1 rows have one of 1 levels that were not learned from ("new"): these get the effect 0' in said
 
 
