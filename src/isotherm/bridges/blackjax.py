@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from blackjax.base import SamplingAlgorithm  # type: ignore[import-untyped]
 
 
-class State(NamedTuple):
+class AlgorithmState(NamedTuple):
     """The parameters, as the user has them, and the state of the sampler, in which they are one flat vector."""
 
     position: Params
@@ -28,7 +28,7 @@ class State(NamedTuple):
 def algorithm(
     posterior: Posterior, sampler: Sampler[Any], data_size: int, *, replace: bool = True
 ) -> "SamplingAlgorithm":
-    """A sampler of isotherm for a loop of one's own, with the interface of `blackjax.sgld` and its relatives.
+    """Make a sampler of isotherm for a loop of one's own, with the interface of `blackjax.sgld` and its relatives.
 
     >>> import isotherm, jax, jax.numpy as jnp
     >>> posterior = isotherm.Posterior(lambda mean, row: -0.5 * (row - mean) ** 2, lambda mean: -0.5 * mean**2)
@@ -67,11 +67,13 @@ def algorithm(
         _, unravel = ravel_pytree(like)
         return model.noisy(position, minibatch, population=rows, replace=replace, unravel=unravel)
 
-    def init(position: Params, rng_key: RandomKey, minibatch: Batch) -> State:
+    def init(position: Params, rng_key: RandomKey, minibatch: Batch) -> AlgorithmState:
         flat, _ = ravel_pytree(position)
-        return State(position, sampler.init(rng_key, flat, noisy(flat, position, minibatch)))
+        return AlgorithmState(position, sampler.init(rng_key, flat, noisy(flat, position, minibatch)))
 
-    def step(rng_key: RandomKey, state: State, minibatch: Batch, step_size: Number | None = None) -> State:
+    def step(
+        rng_key: RandomKey, state: AlgorithmState, minibatch: Batch, step_size: Number | None = None
+    ) -> AlgorithmState:
         stepping = sampler if step_size is None else dataclasses.replace(sampler, step_size=step_size)  # type: ignore[type-var]
         step_key, renewal_key = jax.random.split(rng_key)
         inner = stepping.step(step_key, state.sampler, noisy(state.sampler.position, state.position, minibatch))
@@ -80,6 +82,6 @@ def algorithm(
             here = noisy(inner.position, state.position, minibatch)
             renewing = stepping
             inner = jax.lax.cond(due, lambda s: renewing.renew(renewal_key, s, here, s.step), lambda s: s, inner)
-        return State(ravel_pytree(state.position)[1](inner.position), inner)
+        return AlgorithmState(ravel_pytree(state.position)[1](inner.position), inner)
 
     return SamplingAlgorithm(init, step)

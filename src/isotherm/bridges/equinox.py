@@ -1,22 +1,21 @@
 """A module of Equinox as a posterior over its parameters (docs/guide/networks.md)."""
 
 from collections.abc import Callable
-from typing import Any
 
-from isotherm.bridges.network import Network
+from isotherm.bridges.network import Module, ModulePosterior
 from isotherm.bridges.network import network as make
 from isotherm.lib.optional import extra
 from isotherm.lib.types import Example, Scalar
 
 
 def network(
-    module: Any,
-    log_likelihood: Callable[[Any, Example], Scalar],
+    module: Module,
+    log_likelihood: Callable[[Module, Example], Scalar],
     *,
     prior_scale: float = 1.0,
-    log_prior: Callable[[Any], Scalar] | None = None,
-) -> Network:
-    """A module of Equinox as a posterior over its floating arrays, for `isotherm.fit`, `sample`, `check` and so on.
+    log_prior: Callable[[Module], Scalar] | None = None,
+) -> ModulePosterior:
+    """Make a module of Equinox a posterior over its floating arrays, for `isotherm.fit`, `sample`, `check` and so on.
 
     >>> import equinox as eqx, isotherm, jax
     >>> mlp = eqx.nn.MLP(2, "scalar", width_size=8, depth=1, key=jax.random.key(0))

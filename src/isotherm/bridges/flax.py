@@ -1,24 +1,23 @@
 """A module of Flax NNX as a posterior over its parameters (docs/guide/networks.md)."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 
-from isotherm.bridges.network import Network
+from isotherm.bridges.network import Module, ModulePosterior
 from isotherm.bridges.network import network as make
 from isotherm.lib.optional import extra
-from isotherm.lib.types import Example, Scalar
+from isotherm.lib.types import Example, Params, Scalar
 
 
 def network(
-    module: Any,
-    log_likelihood: Callable[[Any, Example], Scalar],
+    module: Module,
+    log_likelihood: Callable[[Module, Example], Scalar],
     *,
     prior_scale: float = 1.0,
-    log_prior: Callable[[Any], Scalar] | None = None,
-) -> Network:
-    """A module of Flax NNX as a posterior over its `nnx.Param`s, for `isotherm.fit`, `sample`, `check` and so on.
+    log_prior: Callable[[Module], Scalar] | None = None,
+) -> ModulePosterior:
+    """Make a module of Flax NNX a posterior over its `nnx.Param`s, for `isotherm.fit`, `sample`, `check` and so on.
 
     >>> import isotherm
     >>> from flax import nnx
@@ -44,7 +43,7 @@ def network(
     graph, state, *rest = nnx.split(module, nnx.Param, ...)
     structure = jax.tree.structure(state)
 
-    def with_params(params: Any) -> Any:
+    def with_params(params: Params) -> Module:
         merged = nnx.merge(graph, jax.tree.unflatten(structure, jax.tree.leaves(params)), *rest)
         merged.eval()
         return merged

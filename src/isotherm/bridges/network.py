@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +13,11 @@ from isotherm.lib.types import Batch, Example, Params, Results, Scalar
 from isotherm.posterior import Posterior
 from isotherm.targets.parameter_names import variable_names
 
+Module: TypeAlias = Any  # of Flax or Equinox
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Network(Posterior):
+class ModulePosterior(Posterior):
     """What `network` of bridges/flax.py and bridges/equinox.py returns; it goes wherever a `Posterior` goes, and chains
     start at `params` unless told otherwise.
 
@@ -23,13 +25,13 @@ class Network(Posterior):
     """
 
     params: dict[str, jax.Array]
-    module: Callable[[Params], Any]
+    module: Callable[[Params], Module]
 
     def opened(self, data: Batch | None, init: Params | None) -> tuple[Posterior, Batch, Params | None]:
         return self, data, self.params if init is None else init
 
-    def modules(self, tree: Results, number: int = 100) -> list[Any]:
-        """Modules with the parameters of so many draws, evenly spread over the chains and over the run."""
+    def modules(self, tree: Results, number: int = 100) -> list[Module]:
+        """Return modules with the parameters of `number` draws, evenly spread over the chains and over the run."""
         number = arguments.integer("number", number, 1)
         arrays = {str(name): array.values for name, array in tree["posterior"].to_dataset().data_vars.items()}
         chains, draws = next(iter(arrays.values())).shape[:2]
@@ -43,24 +45,26 @@ class Network(Posterior):
 
 
 def network(
-    params: Any,
-    module: Callable[[Any], Any],
-    log_likelihood: Callable[[Any, Example], Scalar],
+    params: Params,
+    module: Callable[[Params], Module],
+    log_likelihood: Callable[[Module, Example], Scalar],
     prior_scale: float,
-    log_prior: Callable[[Any], Scalar] | None,
-) -> Network:
-    """The `Network` of parameters as the module's library keeps them, and of the function `module` that makes a module
-    of them. `log_likelihood` and `log_prior` take a module."""
+    log_prior: Callable[[Module], Scalar] | None,
+) -> ModulePosterior:
+    """Make a posterior of parameters as the module's library keeps them.
+
+    The function `module` makes a module of them, which `log_likelihood` and `log_prior` take.
+    """
     arguments.function("log_likelihood", log_likelihood, "(module, example) -> scalar")
     scale = arguments.positive("prior_scale", prior_scale)
     names, structure = variable_names(params), jax.tree.structure(params)
     if not names:
         raise ValueError("the module has no parameters, so there is nothing to sample")
 
-    def by_name(params: Params) -> dict[str, Any]:
+    def by_name(params: Params) -> dict[str, jax.Array]:
         return dict(zip(variable_names(params), jax.tree.leaves(params), strict=True))
 
-    def module_of(params: Params) -> Any:
+    def module_of(params: Params) -> Module:
         given = by_name(params)
         return module(jax.tree.unflatten(structure, [given[name] for name in names]))
 
@@ -72,4 +76,4 @@ def network(
             return log_prior(module_of(params))
         return -0.5 * sum((jnp.sum((leaf / scale) ** 2) for leaf in jax.tree.leaves(params)), jnp.zeros(()))
 
-    return Network(likelihood, prior, by_name(params), module_of)
+    return ModulePosterior(likelihood, prior, by_name(params), module_of)

@@ -10,24 +10,23 @@ bridges/numpyro_rows.py finds the two parts, and refuses models that have no suc
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
 
-from isotherm.bridges.numpyro_rows import Latent, split
+from isotherm.bridges.numpyro_rows import Latent, ModelFunction, split_by_rows
 from isotherm.lib.optional import extra
 from isotherm.lib.types import Batch, Params, RandomKey, Results
 from isotherm.posterior import Posterior
 from isotherm.run.labels import UNCONSTRAINED, as_sampled
 from isotherm.targets.checks import as_arrays, check_data
 
-RADIUS = 0.1  # chains start at unconstrained values between −0.1 and 0.1
-DRAWS = 256  # turned into constrained values together
+START_RADIUS = 0.1  # chains start at unconstrained values between −0.1 and 0.1
+BLOCK_DRAWS = 256  # turned into constrained values together
 
 
-def from_numpyro(model: Callable[..., Any], data: Batch, /, **fixed: Any) -> "NumPyroModel":
-    """A NumPyro model and its data as a posterior, for `isotherm.fit`, `sample`, `resume`, `check` and `report`.
+def from_numpyro(model: ModelFunction, data: Batch, /, **fixed: object) -> "NumPyroModel":
+    """Make a posterior of a NumPyro model and its data, for `isotherm.fit`, `sample`, `resume`, `check` and `report`.
 
     >>> import isotherm, numpy as np, numpyro, numpyro.distributions as dist
     >>> def model(x, y):
@@ -66,7 +65,7 @@ def from_numpyro(model: Callable[..., Any], data: Batch, /, **fixed: Any) -> "Nu
         inspect.signature(model).bind(**data, **fixed)
     except TypeError as error:
         raise TypeError(f"data and further arguments do not fit the model: {error}") from error
-    parts = split(model, data, fixed)
+    parts = split_by_rows(model, data, fixed)
     return NumPyroModel(parts.log_likelihood, parts.log_prior, data, parts.latents, parts.values)
 
 
@@ -86,11 +85,17 @@ class NumPyroModel(Posterior):
         """Parameters near 0, a little different for each key."""
         keys = jax.random.split(key, len(self.latents))
         drawn = zip(self.latents, keys, strict=True)
-        return {latent.label: jax.random.uniform(k, latent.shape, minval=-RADIUS, maxval=RADIUS) for latent, k in drawn}
+        return {
+            latent.label: jax.random.uniform(k, latent.shape, minval=-START_RADIUS, maxval=START_RADIUS)
+            for latent, k in drawn
+        }
 
     def results(self, tree: Results) -> Results:
-        """The results with `posterior` in the space that the model's priors are on, under the names of its sites, with
-        the deterministic sites that do not depend on the data. What was sampled is in `unconstrained_posterior`."""
+        """Return the results with `posterior` in the space that the model's priors are on, with its sites' names.
+
+        The deterministic sites that do not depend on the data are there too. What was sampled is in
+        `unconstrained_posterior`.
+        """
         from arviz_base import from_dict
 
         sampled = as_sampled(tree)["posterior"].to_dataset()
@@ -101,7 +106,7 @@ class NumPyroModel(Posterior):
             return tree
         chains, draws = sampled.sizes["chain"], sampled.sizes["draw"]
         flat = {label: sampled[label].values.reshape(-1, *sampled[label].shape[2:]) for label in labels}
-        values = jax.jit(lambda params: jax.lax.map(self.values, params, batch_size=DRAWS))(flat)
+        values = jax.jit(lambda params: jax.lax.map(self.values, params, batch_size=BLOCK_DRAWS))(flat)
         by_chain = {name: np.asarray(each).reshape(chains, draws, *each.shape[1:]) for name, each in values.items()}
         coordinates = {name: sampled[name].values for name in ("chain", "draw")}
         seen: Results = tree.copy()

@@ -8,7 +8,7 @@ No rule of how to write a model is needed: it is called with several rows and wi
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,14 @@ import numpy as np
 from isotherm.lib.types import Batch, Example, Params, Scalar
 from isotherm.targets.checks import reason
 
-ROWS = 16  # with which the model is called to see what depends on the number of rows
-POINTS = 3  # at which log densities are compared
-AGREES = 1e-4  # of the sum of their sizes: how well log densities must agree; float32 keeps about 1e-6 of it
+PROBE_ROWS = 16  # with which the model is called to see what depends on the number of rows
+PROBE_POINTS = 3  # at which log densities are compared
+AGREEMENT = 1e-4  # of log densities, relative to the sum of their sizes, of which float32 keeps about 1e-6
 SAME_FOR_ALL = "give what is the same for all rows as a keyword argument of from_numpyro"
+
+ModelFunction: TypeAlias = Callable[..., Any]  # with NumPyro's `sample` statements
+Site: TypeAlias = dict[str, Any]  # of a trace of NumPyro's
+Fixed: TypeAlias = dict[str, object]  # arguments of the model that are the same for all rows
 
 
 class Latent(NamedTuple):
@@ -35,31 +39,31 @@ class Latent(NamedTuple):
 class Program:
     """A model with its fixed arguments and latent sites, without its data."""
 
-    model: Callable[..., Any]
-    fixed: dict[str, Any]
+    model: ModelFunction
+    fixed: Fixed
     latents: tuple[Latent, ...]
 
-    def evaluated(self, params: Params, rows: Batch) -> tuple[dict[str, Scalar], dict[str, jax.Array]]:
-        """By site: log densities, summed over their entries, and the values of sites that are not observed. A
+    def evaluate(self, params: Params, rows: Batch) -> tuple[dict[str, Scalar], dict[str, jax.Array]]:
+        """Return, by site, log densities, summed over their entries, and the values of sites that are not observed. A
         transform's log-determinant is a site too."""
         from numpyro import handlers
         from numpyro.infer.util import compute_log_probs
 
         arguments = jax.tree.map(jnp.asarray, rows) | self.fixed
-        substituted = handlers.substitute(self.model, substitute_fn=self.constraining(params))
+        substituted = handlers.substitute(self.model, substitute_fn=self.constrain(params))
         densities, trace = compute_log_probs(substituted, (), arguments, {})
         kinds = ("sample", "deterministic")
         found = {k: site["value"] for k, site in trace.items() if site["type"] in kinds and not site.get("is_observed")}
         return densities, found
 
-    def constraining(self, params: Params) -> Callable[[dict[str, Any]], Any]:
-        """The value of a latent site, with its log-determinant as a factor of the model, as NumPyro does it."""
+    def constrain(self, params: Params) -> Callable[[Site], jax.Array | None]:
+        """Return the value of a latent site, with its log-determinant as a factor of the model, as NumPyro does it."""
         import numpyro
         from numpyro.distributions import biject_to
 
         unconstrained = {latent.name: params[latent.label] for latent in self.latents}
 
-        def value_of(site: dict[str, Any]) -> Any:
+        def value_of(site: Site) -> jax.Array | None:
             if site["type"] != "sample" or site["name"] not in unconstrained:
                 return None
             z, transform = unconstrained[site["name"]], biject_to(site["fn"].support)
@@ -84,8 +88,8 @@ class _Site(NamedTuple):
     is_subsampled: bool = False
 
 
-def sites_of(model: Callable[..., Any], rows: Batch, fixed: dict[str, Any]) -> dict[str, _Site]:
-    """The sites of a model that is called with rows of these shapes; nothing is computed."""
+def sites_of(model: ModelFunction, rows: Batch, fixed: Fixed) -> dict[str, _Site]:
+    """Return the sites of a model that is called with rows of these shapes; nothing is computed."""
     from numpyro import handlers
     from numpyro.infer import init_to_uniform
 
@@ -100,7 +104,7 @@ def sites_of(model: Callable[..., Any], rows: Batch, fixed: dict[str, Any]) -> d
     return found
 
 
-def _site(site: dict[str, Any]) -> _Site:
+def _site(site: Site) -> _Site:
     from numpyro.distributions import biject_to, constraints
 
     shape = jnp.shape(site["value"])
@@ -119,7 +123,7 @@ def _site(site: dict[str, Any]) -> _Site:
 
 @contextlib.contextmanager
 def _in_words(rows: int) -> Iterator[None]:
-    """What a model raises when it is called with so many rows, with what to do about it."""
+    """Raise what a model raises, when it is called with this number of rows, with what to do about it."""
     try:
         yield
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
@@ -134,7 +138,7 @@ def _in_words(rows: int) -> Iterator[None]:
         ) from error
 
 
-class Split(NamedTuple):
+class ModelParts(NamedTuple):
     """What a model is made of: the log-likelihood of one row, the rest of its log density, the values of its latent and
     deterministic sites, all of a dict of unconstrained parameters; and the latent sites."""
 
@@ -144,47 +148,47 @@ class Split(NamedTuple):
     latents: tuple[Latent, ...]
 
 
-def split(model: Callable[..., Any], data: Batch, fixed: dict[str, Any]) -> Split:
-    """A model by rows. ValueError, in words, if it cannot be split."""
-    return Splitting(model, data, fixed).parts()
+def split_by_rows(model: ModelFunction, data: Batch, fixed: Fixed) -> ModelParts:
+    """Split a model by rows, or raise a ValueError that says why it cannot be split."""
+    return ModelSplitter(model, data, fixed).parts()
 
 
-class Splitting:
-    """From a model and its data to a `Split`."""
+class ModelSplitter:
+    """From a model and its data to its parts."""
 
-    def __init__(self, model: Callable[..., Any], data: Batch, fixed: dict[str, Any]) -> None:
+    def __init__(self, model: ModelFunction, data: Batch, fixed: Fixed) -> None:
         self.model, self.data, self.fixed = model, data, fixed
         rows = len(jax.tree.leaves(data)[0])
         self.rng = np.random.default_rng(0)
-        chosen = self.rng.integers(0, rows, ROWS)
+        chosen = self.rng.integers(0, rows, PROBE_ROWS)
         self.some = jax.tree.map(lambda column: np.asarray(column)[chosen], data)
 
-    def parts(self) -> Split:
+    def parts(self) -> ModelParts:
         program = Program(self.model, self.fixed, self.latents())
-        by_rows, kept = self.classified(program)
+        by_rows, kept = self.classify(program)
         first = jax.tree.map(lambda column: column[:1], self.some)
 
         def log_likelihood(params: Params, example: Example) -> Scalar:
-            densities, _ = program.evaluated(params, jax.tree.map(lambda value: jnp.asarray(value)[None], example))
+            densities, _ = program.evaluate(params, jax.tree.map(lambda value: jnp.asarray(value)[None], example))
             return jnp.asarray(sum(densities[name] for name in by_rows))
 
         def log_prior(params: Params) -> Scalar:
-            densities, _ = program.evaluated(params, first)
+            densities, _ = program.evaluate(params, first)
             return jnp.asarray(sum(value for name, value in densities.items() if name not in by_rows))
 
         def values(params: Params) -> dict[str, jax.Array]:
-            _, found = program.evaluated(params, first)
+            _, found = program.evaluate(params, first)
             return {name.replace("/", "_"): found[name] for name in kept}
 
-        return Split(log_likelihood, log_prior, values, program.latents)
+        return ModelParts(log_likelihood, log_prior, values, program.latents)
 
     def latents(self) -> tuple[Latent, ...]:
-        """The latent sites, none of which has one value a row."""
+        """Return the latent sites, none of which has one value a row."""
         shaped = jax.tree.map(
             lambda column: jax.ShapeDtypeStruct(jnp.shape(column), jnp.result_type(column)), self.data
         )
         one = jax.tree.map(lambda column: column[:1], self.some)
-        _, of_some, of_one = (checked(sites_of(self.model, rows, self.fixed)) for rows in (shaped, self.some, one))
+        _, of_some, of_one = (check_sites(sites_of(self.model, rows, self.fixed)) for rows in (shaped, self.some, one))
         if of_some.keys() != of_one.keys():
             name = min(of_some.keys() ^ of_one.keys())
             raise ValueError(f"site {name!r} is only there for some numbers of rows; write the model for any number")
@@ -209,28 +213,27 @@ class Splitting:
         return tuple(found)
 
     def points(self, latents: tuple[Latent, ...]) -> Iterator[Params]:
-        for _ in range(POINTS):
+        for _ in range(PROBE_POINTS):
             yield {each.label: jnp.asarray(self.rng.uniform(-1, 1, each.shape), float) for each in latents}
 
-    def measured(self, program: Program) -> list["Measured"]:
-        """The model at some points, with several rows together and with each of them alone, by one compiled program."""
+    def measure(self, program: Program) -> list["Measured"]:
+        """Compute the model at some points, with several rows together and with each alone, by one compiled program."""
         from numpyro.infer.util import potential_energy
 
         @jax.jit
         def at(params: Params, rows: Batch) -> tuple[Any, ...]:
-            alone = jax.vmap(lambda row: program.evaluated(params, jax.tree.map(lambda value: value[None], row)))
+            alone = jax.vmap(lambda row: program.evaluate(params, jax.tree.map(lambda value: value[None], row)))
             unconstrained = {latent.name: params[latent.label] for latent in program.latents}
             energy = potential_energy(self.model, (), rows | self.fixed, unconstrained)
-            return *program.evaluated(params, rows), *alone(rows), -energy
+            return *program.evaluate(params, rows), *alone(rows), -energy
 
-        with _in_words(ROWS):
+        with _in_words(PROBE_ROWS):
             found = [at(params, self.some) for params in self.points(program.latents)]
         return [Measured(*each) for each in jax.device_get(found)]
 
-    def classified(self, program: Program) -> tuple[list[str], list[str]]:
-        """The sites whose log density is a sum over rows; and the latent and deterministic ones that do not depend on
-        them."""
-        latents, found = [latent.name for latent in program.latents], self.measured(program)
+    def classify(self, program: Program) -> tuple[list[str], list[str]]:
+        """Return the sites whose log density is a sum over rows; and the others that do not depend on them."""
+        latents, found = [latent.name for latent in program.latents], self.measure(program)
         by_rows = []
         for name in found[0].densities:
             total, rows = np.array([m.densities[name] for m in found]), np.array([m.by_row[name] for m in found])
@@ -270,17 +273,17 @@ class Measured(NamedTuple):
         return together.shape == alone.shape[1:] and agree(together[None], alone, abs(together[None]))
 
     def check_against_numpyro(self, by_rows: list[str]) -> None:
-        """The sum over rows and prior is NumPyro's log density."""
+        """Refuse a model whose sum over rows and prior is not NumPyro's log density."""
         terms = [self.by_row[name] if name in by_rows else value for name, value in self.densities.items()]
         total, size = sum(term.sum() for term in terms), sum(abs(term).sum() for term in terms)
         if not agree(self.log_density, total, size):
             raise ValueError(
-                f"the model cannot be split by rows: NumPyro's log density of {ROWS} rows is {self.log_density:.6g}, "
-                f"and the sum of rows and prior is {total:.6g}"
+                f"the model cannot be split by rows: NumPyro's log density of {PROBE_ROWS} rows is "
+                f"{self.log_density:.6g}, and the sum of rows and prior is {total:.6g}"
             )
 
 
-def checked(sites: dict[str, _Site]) -> dict[str, _Site]:
+def check_sites(sites: dict[str, _Site]) -> dict[str, _Site]:
     for name, site in sites.items():
         if site.is_subsampled:
             raise ValueError(
@@ -301,5 +304,5 @@ def agree(a: np.ndarray, b: np.ndarray, size: np.ndarray) -> bool:
     """Whether numbers are the same up to rounding of terms whose sizes add up to `size`."""
     with np.errstate(invalid="ignore"):
         return bool(
-            (np.isclose(a, b, rtol=0, atol=AGREES * size + 1e-6) | (a == b) | (np.isnan(a) & np.isnan(b))).all()
+            (np.isclose(a, b, rtol=0, atol=AGREEMENT * size + 1e-6) | (a == b) | (np.isnan(a) & np.isnan(b))).all()
         )

@@ -5,12 +5,15 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from isotherm.cli import errors, table_flags
 from isotherm.paper.experiments import NAMES
+
+if TYPE_CHECKING:
+    from isotherm.lib.types import Results
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -227,7 +230,7 @@ def join(coordinator: str | None, processes: int | None, process: int | None) ->
             join(coordinator, processes, process)
 
 
-def _run(work: Callable[[], Any], run: Path, data: Path | None) -> None:
+def _run(work: Callable[[], "Results"], run: Path, data: Path | None) -> None:
     """Run `work` and print how far the run in the folder `run` is; exit code 130 if Ctrl-C ended it."""
     from isotherm.data.processes import ProcessLost, is_first
     from isotherm.paper.experiments.stored_runs import status

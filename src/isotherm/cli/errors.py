@@ -4,7 +4,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import typer
 
@@ -14,8 +13,8 @@ STATUS = 2  # as for a wrong option; 1 is the answer "no", of `isotherm check` f
 
 
 @contextmanager
-def in_a_sentence(before: Callable[[], Any] = lambda: None) -> Iterator[None]:
-    """An error that a user can cause ends the command with one sentence and exit status 2; `before` is called first.
+def in_a_sentence(before: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """End the command with one sentence and exit status 2 at an error that a user can cause; `before` is called first.
     Warnings are sentences too, without the place in the code that they come from."""
     try:
         with warnings.catch_warnings():

@@ -23,7 +23,7 @@ class Rows(NamedTuple):
 
 
 def make_rows(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Rows:
-    """The rows of positive weight; if they are few, sorted, and equal ones joined."""
+    """Return the rows of positive weight; if they are few, sorted, and equal ones joined."""
     counts = weight > 0
     if not counts.all():
         X, y, weight = X[counts], y[counts], weight[counts]
@@ -36,7 +36,7 @@ def make_rows(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Rows:
 
 
 def filled(data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`data`, filled up with copies of the first row, of weight 0, to the next of few sizes."""
+    """Return `data` filled up with copies of the first row, of weight 0, to the next of few sizes."""
     rows = len(data["weight"])
     if rows > FEW:
         return data

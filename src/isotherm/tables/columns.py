@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ WORDS = {"number": "numbers", "text": "text", "truth": "true or false", "time": 
 class Column:
     """`values` (n,), one for each row."""
 
-    values: NDArray[Any]
+    values: np.ndarray
 
     @property
     def kind(self) -> str:
