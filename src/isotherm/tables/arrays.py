@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from isotherm.lib.optional import extra
-from isotherm.tables.columns import Column, Levels, Numbers, Times, make_levels, quoted
+from isotherm.tables.columns import Levels, Numbers, TableColumn, Times, make_levels, quoted
 
 MOST_COLUMNS = 20_000
 LABEL = "label"  # what the target of a LIBSVM file is called
 MOST_ENTRIES = 1 << 30  # of a sparse matrix that is made dense: 4 GB
 
 
-def read_npz(path: Path, na: Iterable[str]) -> dict[str, Column]:
+def read_npz(path: Path, na: Iterable[str]) -> dict[str, TableColumn]:
     """Return a column for each array of one axis, and one for each column of an array of two: x[0], x[1], …"""
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -23,7 +23,7 @@ def read_npz(path: Path, na: Iterable[str]) -> dict[str, Column]:
             raise ValueError("it is another kind of zip file; a spreadsheet must be saved as CSV first")
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as fault:
         raise ValueError(f"{path} is not an .npz file of arrays of numbers and text: {fault}") from None
-    columns: dict[str, Column] = {}
+    columns: dict[str, TableColumn] = {}
     for name, array in arrays.items():
         if array.ndim not in (1, 2):
             raise ValueError(f"{path}: {quoted(name)} must have one or two axes, got the shape {array.shape}")
@@ -39,7 +39,7 @@ def read_npz(path: Path, na: Iterable[str]) -> dict[str, Column]:
     return columns
 
 
-def _column(path: Path, name: str, values: np.ndarray, na: Iterable[str]) -> Column:
+def _column(path: Path, name: str, values: np.ndarray, na: Iterable[str]) -> TableColumn:
     if values.dtype.kind in "fiu":
         return Numbers(values.astype(np.float64))
     if values.dtype.kind == "M":
@@ -54,7 +54,7 @@ def _column(path: Path, name: str, values: np.ndarray, na: Iterable[str]) -> Col
     raise ValueError(f"{path}: {quoted(name)} holds {values.dtype}, which is neither numbers nor text; leave it out")
 
 
-def read_libsvm(path: Path, features: int = 0) -> dict[str, Column]:
+def read_libsvm(path: Path, features: int = 0) -> dict[str, TableColumn]:
     """Return `label`, and a column for each index, named by it; `features` of them or more."""
     with extra("estimators", "reading LIBSVM text"):
         from sklearn.datasets import load_svmlight_file
@@ -73,5 +73,5 @@ def read_libsvm(path: Path, features: int = 0) -> dict[str, Column]:
         )
     dense = np.zeros((wide, len(y)))
     dense[: x.shape[1]] = x.T.toarray()
-    columns: dict[str, Column] = {LABEL: Numbers(y)}
+    columns: dict[str, TableColumn] = {LABEL: Numbers(y)}
     return columns | {str(index): Numbers(column) for index, column in enumerate(dense, 1)}

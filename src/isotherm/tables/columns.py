@@ -29,7 +29,7 @@ WORDS = {"number": "numbers", "text": "text", "truth": "true or false", "time": 
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """`values` (n,), one for each row."""
 
     values: np.ndarray
@@ -45,7 +45,7 @@ class Column:
     def take(self, rows: NDArray[np.int64]) -> Self:
         return replace(self, values=self.values[rows])
 
-    def parts(self, name: str) -> "dict[str, Column]":
+    def parts(self, name: str) -> "dict[str, TableColumn]":
         """Return the columns that are learned from it, by name."""
         return {name: self}
 
@@ -55,7 +55,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Numbers(Column):
+class Numbers(TableColumn):
     """Numbers; NaN where one is missing."""
 
     kind = "number"
@@ -66,7 +66,7 @@ class Numbers(Column):
 
 
 @dataclass(frozen=True)
-class Levels(Column):
+class Levels(TableColumn):
     """Codes into `names`, which are sorted; MISSING where one is missing. `truth`: false and true."""
 
     names: tuple[str, ...]
@@ -88,12 +88,12 @@ class Levels(Column):
 
 
 @dataclass(frozen=True)
-class Times(Column):
+class Times(TableColumn):
     """Seconds since 1970, in the time of the table; NaN where one is missing."""
 
     kind = "time"
 
-    def parts(self, name: str) -> dict[str, Column]:
+    def parts(self, name: str) -> dict[str, TableColumn]:
         """Return the days (a number), the hour and the weekday (levels)."""
         missing = self.is_missing()
         seconds = np.where(missing, 0, self.values)
@@ -110,10 +110,10 @@ class Frame:
     """A table in memory; `source` is what sentences call it."""
 
     source: str
-    columns: Mapping[str, Column]
+    columns: Mapping[str, TableColumn]
     rows: int
 
-    def __getitem__(self, name: str) -> Column:
+    def __getitem__(self, name: str) -> TableColumn:
         return self.columns[name]
 
     def take(self, rows: NDArray[np.int64]) -> "Frame":
@@ -163,7 +163,7 @@ def make_levels(indices: NDArray[np.int64], names: Iterable[str], na: Iterable[s
     return Levels(codes[indices], tuple(kept), truth)  # index −1 is the last
 
 
-def numbers_in_text(name: str, column: Levels, source: str) -> Column:
+def numbers_in_text(name: str, column: Levels, source: str) -> TableColumn:
     """Return a column of text as it is, unless most of it is numbers: then all of it must be."""
     values = np.array([_number(text) for text in column.names], np.float64)
     counts, bad = column.counts(), np.isnan(values)
@@ -193,7 +193,7 @@ def pyarrow() -> ModuleType:
     return pyarrow
 
 
-def from_arrow(name: str, values: "ChunkedArray", source: str, kind: str | None, na: Iterable[str]) -> Column:
+def from_arrow(name: str, values: "ChunkedArray", source: str, kind: str | None, na: Iterable[str]) -> TableColumn:
     """Make a column of Arrow's; `kind` is what it must be, if it must be something."""
     pa = pyarrow()
     types = pa.types

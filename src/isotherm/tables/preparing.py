@@ -10,7 +10,7 @@ import numpy as np
 
 from isotherm.lib.types import Batch
 from isotherm.tables import arrays, model, reading, target
-from isotherm.tables.columns import PARTS, Column, Frame, Levels, Numbers, listed, plain, quoted
+from isotherm.tables.columns import PARTS, Frame, Levels, Numbers, TableColumn, listed, plain, quoted
 from isotherm.tables.options import TableOptions
 from isotherm.tables.recipe import ConstantColumn, LevelColumn, NumberColumn, Recipe, TableSource, why_unused
 
@@ -25,7 +25,7 @@ class Prepared(NamedTuple):
     held_out: Batch | None
 
 
-class Rows(NamedTuple):
+class KeptRows(NamedTuple):
     """Some rows of a table, and sentences about those that were left out."""
 
     table: Frame
@@ -110,7 +110,7 @@ def source_of(options: TableOptions, read: Frame, used: Sequence[str]) -> TableS
     )
 
 
-def rows_of_test(recipe: Recipe, path: Path) -> Rows:
+def rows_of_test(recipe: Recipe, path: Path) -> KeptRows:
     found = rows_with_target(recipe, path)
     classes = target.class_names(found.table[recipe.target.name]) if recipe.target.classes else ()
     if new := [name for name in classes if name not in recipe.target.classes]:
@@ -120,11 +120,11 @@ def rows_of_test(recipe: Recipe, path: Path) -> Rows:
     return found
 
 
-def rows_with_target(recipe: Recipe, path: Path) -> Rows:
+def rows_with_target(recipe: Recipe, path: Path) -> KeptRows:
     """Read a table again, by a recipe."""
     known = with_target(read_by(recipe, path, list(recipe.source.kinds)), recipe.target.name, recipe.missing)
     whole = without_missing(known.table, [column.name for column in recipe.columns], recipe.missing)
-    return Rows(whole.table, known.notes + whole.notes)
+    return KeptRows(whole.table, known.notes + whole.notes)
 
 
 def read_by(recipe: Recipe, path: Path, only: Sequence[str]) -> Frame:
@@ -147,18 +147,18 @@ def origins_of(columns: Sequence[str]) -> set[str]:
 
 def as_columns(read: Frame, wanted: target.Wanted) -> Frame:
     """Return the table with the target compared, and each column as those that are learned from it."""
-    columns: dict[str, Column] = {}
+    columns: dict[str, TableColumn] = {}
     for name, column in read.columns.items():
         columns |= (target.compared(column, wanted) if name == wanted.name else column).parts(name)
     return Frame(read.source, columns, read.rows)
 
 
-def with_target(table: Frame, name: str, rule: str) -> Rows:
+def with_target(table: Frame, name: str, rule: str) -> KeptRows:
     """Return the rows whose target is known."""
     missing = table[name].is_missing()
     count = int(missing.sum())
     if not count:
-        return Rows(table, [])
+        return KeptRows(table, [])
     if count == table.rows:
         raise ValueError(f"the target {quoted(name)} has no values at all")
     if rule == "error":
@@ -167,7 +167,7 @@ def with_target(table: Frame, name: str, rule: str) -> Rows:
             "indicator, drop) leaves these rows out"
         )
     note = f"{count:,} of {table.rows:,} rows are left out: they have no {plain(name)}"
-    return Rows(table.take(np.flatnonzero(~missing)), [note])
+    return KeptRows(table.take(np.flatnonzero(~missing)), [note])
 
 
 def used_columns(table: Frame, aim: str, options: TableOptions) -> tuple[list[str], list[str]]:
@@ -195,7 +195,7 @@ def used_columns(table: Frame, aim: str, options: TableOptions) -> tuple[list[st
     return used, notes
 
 
-def without_missing(table: Frame, used: Sequence[str], rule: str) -> Rows:
+def without_missing(table: Frame, used: Sequence[str], rule: str) -> KeptRows:
     """Return the rows that lack no value, if the rule is to drop others; refuse missing values by the rule error."""
     missing = {name: table[name].is_missing() for name in used}
     counts = {name: int(where.sum()) for name, where in missing.items() if where.any()}
@@ -213,7 +213,7 @@ def without_missing(table: Frame, used: Sequence[str], rule: str) -> Rows:
         table = table.take(np.flatnonzero(~lacks))
     if table.rows < FEWEST_ROWS:
         raise ValueError(f"{table.source} has {table.rows} rows that can be used; there must be {FEWEST_ROWS} or more")
-    return Rows(table, notes)
+    return KeptRows(table, notes)
 
 
 def split(table: Frame, holdout: float, seed: int) -> tuple[Frame, Frame | None]:

@@ -17,10 +17,10 @@ from isotherm.tables import arrays
 from isotherm.tables.columns import (
     MISSING,
     WORDS,
-    Column,
     Frame,
     Levels,
     Numbers,
+    TableColumn,
     absent,
     as_text,
     from_arrow,
@@ -111,7 +111,7 @@ def type_of(path: Path) -> str:
     return "libsvm" if LIBSVM_LINE.fullmatch(first) else "csv"
 
 
-def as_kind(path: Path, name: str, column: Column, kind: str | None) -> Column:
+def as_kind(path: Path, name: str, column: TableColumn, kind: str | None) -> TableColumn:
     """Return numbers as text where a category is asked for; otherwise a column must be what was asked for."""
     if kind == "text" and isinstance(column, Numbers):
         there = ~column.is_missing()
@@ -127,7 +127,7 @@ def as_kind(path: Path, name: str, column: Column, kind: str | None) -> Column:
     return column
 
 
-def check(source: str, name: str, column: Column) -> None:
+def check(source: str, name: str, column: TableColumn) -> None:
     """Refuse numbers that are not finite, and texts that cannot be the name of a level."""
     if isinstance(column, Numbers) and np.isinf(column.values).any():
         row = int(np.argmax(np.isinf(column.values)))

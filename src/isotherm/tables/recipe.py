@@ -18,7 +18,7 @@ from isotherm.lib.types import Batch, Json
 from isotherm.lib.version import __version__
 from isotherm.models.units import Units, column_units
 from isotherm.store.folder import HIDDEN
-from isotherm.tables.columns import MISSING, Column, Frame, Levels, Numbers, plain, quoted
+from isotherm.tables.columns import MISSING, Frame, Levels, Numbers, TableColumn, plain, quoted
 
 FILE = "table.json"
 VERSION = 2  # 1 had other units of rare columns, and other priors
@@ -57,7 +57,7 @@ class NumberColumn:
     def inputs(self) -> list[str]:
         return [self.name, *([f"{self.name} is missing"] if self.indicator else [])]
 
-    def encode(self, column: Column) -> NDArray[np.float32]:
+    def encode(self, column: TableColumn) -> NDArray[np.float32]:
         """Return the column of x, and whether it is missing where that counts."""
         missing = column.is_missing()
         x = np.where(missing, 0, (column.values - self.mean) / self.scale)
@@ -83,7 +83,7 @@ class LevelColumn:
             levels, numbers = [*levels, MISSING_LEVEL], [*numbers, missing]
         return cls(name, tuple(levels), tuple(numbers), missing, column.truth)
 
-    def encode(self, column: Column) -> NDArray[np.int64]:
+    def encode(self, column: TableColumn) -> NDArray[np.int64]:
         """Return codes into the levels; MISSING where there is none, or an unknown one."""
         assert isinstance(column, Levels)
         place = {name: code for code, name in enumerate(self.levels)}
@@ -199,7 +199,7 @@ class ConstantColumn(ValueError):
     """A column that is the same in every row."""
 
 
-def why_unused(name: str, column: Column, asked: bool) -> str:
+def why_unused(name: str, column: TableColumn, asked: bool) -> str:
     """Return why a column is left out, in words; nothing if it is used. `asked`: --categorical names it."""
     if isinstance(column, Levels) and not asked:
         counts = column.counts()

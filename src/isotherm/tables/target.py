@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotherm.models.units import standard_units
-from isotherm.tables.columns import MISSING, Column, Levels, Numbers, absent, as_text, quoted
+from isotherm.tables.columns import MISSING, Levels, Numbers, TableColumn, absent, as_text, quoted
 from isotherm.tables.recipe import TargetColumn
 
 MOST_CLASSES = 100
@@ -45,7 +45,7 @@ def parse(text: str, names: list[str], source: str) -> Wanted:
     raise ValueError(f"--target names the column {quoted(text)}, {absent(text, names, source)}")
 
 
-def compared(column: Column, wanted: Wanted) -> Column:
+def compared(column: TableColumn, wanted: Wanted) -> TableColumn:
     """Return the target's column; where it is a comparison, whether it holds."""
     if not wanted.comparison:
         return column
@@ -55,7 +55,7 @@ def compared(column: Column, wanted: Wanted) -> Column:
     return Levels(np.where(column.is_missing(), MISSING, holds).astype(np.int32), ("false", "true"), truth=True)
 
 
-def guess(name: str, column: Column) -> tuple[str, str]:
+def guess(name: str, column: TableColumn) -> tuple[str, str]:
     """Return a model, and why, in words."""
     if isinstance(column, Levels):
         count = np.count_nonzero(column.counts())
@@ -74,7 +74,7 @@ def guess(name: str, column: Column) -> tuple[str, str]:
     return "linear", f"{quoted(name)} has {len(values):,} different numbers"
 
 
-def make(wanted: Wanted, column: Column, model: str) -> TargetColumn:
+def make(wanted: Wanted, column: TableColumn, model: str) -> TargetColumn:
     """Plan how a target is encoded, from the rows that are learned from; none is missing there."""
     name = wanted.name
     is_classes = model in CLASSIFIERS or (model == "mlp" and guess(name, column)[0] in CLASSIFIERS)
@@ -94,7 +94,7 @@ def make(wanted: Wanted, column: Column, model: str) -> TargetColumn:
     return TargetColumn(name, "gaussian", mean=float(mean), scale=float(scale))
 
 
-def _classes(wanted: Wanted, column: Column, model: str) -> TargetColumn:
+def _classes(wanted: Wanted, column: TableColumn, model: str) -> TargetColumn:
     name, classes = wanted.name, class_names(column)
     counts = np.bincount(class_codes(column, classes), minlength=len(classes))
     if len(classes) < 2:
@@ -114,7 +114,7 @@ def _classes(wanted: Wanted, column: Column, model: str) -> TargetColumn:
     return TargetColumn(name, "categorical", classes, base=base, threshold=wanted.words)
 
 
-def class_names(column: Column) -> tuple[str, ...]:
+def class_names(column: TableColumn) -> tuple[str, ...]:
     """Return the classes that occur, in order."""
     if isinstance(column, Levels):
         return tuple(column.names[code] for code in np.flatnonzero(column.counts()))
@@ -122,7 +122,7 @@ def class_names(column: Column) -> tuple[str, ...]:
     return tuple(as_text(value) for value in np.unique(column.values[~np.isnan(column.values)]))
 
 
-def class_codes(column: Column, classes: tuple[str, ...]) -> NDArray[np.int64]:
+def class_codes(column: TableColumn, classes: tuple[str, ...]) -> NDArray[np.int64]:
     """Return codes into `classes`; −1 for any other class."""
     place = {name: code for code, name in enumerate(classes)}
     if isinstance(column, Levels):
@@ -132,7 +132,7 @@ def class_codes(column: Column, classes: tuple[str, ...]) -> NDArray[np.int64]:
     return np.array([place.get(as_text(value), -1) for value in values], np.int64)[codes]
 
 
-def encode(target: TargetColumn, column: Column) -> NDArray[np.generic]:
+def encode(target: TargetColumn, column: TableColumn) -> NDArray[np.generic]:
     """Return what the family takes: codes of classes, counts, or numbers in standard units."""
     if target.classes:
         codes = class_codes(column, target.classes)
