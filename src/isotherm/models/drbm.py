@@ -45,7 +45,7 @@ class DRBM(Model):
     levels: int = 0
 
     @property
-    def _family(self) -> Family:
+    def family(self) -> Family:
         return Categorical(self.classes)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:

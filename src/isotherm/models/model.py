@@ -5,7 +5,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -70,11 +70,10 @@ class Model:
 
     features: int
     prior_variance: float
+    if TYPE_CHECKING:  # a field of some models, and of others a property
 
-    @property
-    def _family(self) -> Family:
-        """How y is distributed given the predictor."""
-        raise NotImplementedError
+        @property
+        def family(self) -> Family: ...
 
     def _predictor(self, params: Params, example: Example) -> Predictor:
         """Return m(θ, x) for one example."""
@@ -110,7 +109,7 @@ class Model:
     @method
     def log_likelihood(self, params: Params, example: Example) -> Scalar:
         """Return log p(y|x) of the family at m(θ, x)."""
-        return self._family.log_density(self._predictor(params, example), example["y"], params)
+        return self.family.log_density(self._predictor(params, example), example["y"], params)
 
     @method
     def predictor(self, params: Params, x: ArrayLike) -> Predictor:
@@ -120,19 +119,19 @@ class Model:
     @method
     def mean(self, params: Params, example: Example) -> Predictor:
         """Return E[y|x], or the probabilities of the classes."""
-        return self._family.mean(self._predictor(params, example))
+        return self.family.mean(self._predictor(params, example))
 
     @method
     def moments(self, params: Params, example: Example) -> dict[str, Predictor]:
         """Return mean and variance of y given x; of each class's indicator for classes."""
         predictor = self._predictor(params, example)
-        return {"mean": self._family.mean(predictor), "variance": self._family.variance(predictor, params)}
+        return {"mean": self.family.mean(predictor), "variance": self.family.variance(predictor, params)}
 
     @method
     def predict(self, params: Params, x: ArrayLike) -> Float[Array, "m ..."]:
         """Return log-probabilities (m, classes), or the mean (m,), computed `PREDICT_BLOCK` rows at a time."""
         one = functools.partial(self.predictor, params)
-        return self._family.prediction(jax.lax.map(one, like(params, x), batch_size=PREDICT_BLOCK))
+        return self.family.prediction(jax.lax.map(one, like(params, x), batch_size=PREDICT_BLOCK))
 
     @method
     def class_index(self, y: ArrayLike) -> Int[Array, "..."]:

@@ -40,10 +40,6 @@ class GeneralisedLinear(Model):
         arguments.positive("prior_variance", self.prior_variance)
         arguments.non_negative("intercept_variance", self.intercept_variance)
 
-    @property
-    def _family(self) -> Family:
-        return self.family
-
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         shape = self.family.shape
         coef = {"coef": (*shape, self.features)} if self.features else {}
@@ -92,10 +88,6 @@ class Network(Model):
         arguments.choice("activation", self.activation, ACTIVATIONS)
         arguments.positive("prior_variance", self.prior_variance)
         arguments.positive("output_scale", self.output_scale)
-
-    @property
-    def _family(self) -> Family:
-        return self.family
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         shapes: dict[str, tuple[int, ...]] = {}

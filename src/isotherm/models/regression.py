@@ -30,7 +30,7 @@ class Linear(Plain):
     prior_variance: float = 10.0
 
     @property
-    def _family(self) -> Family:
+    def family(self) -> Family:
         return KnownNoise(self.noise_variance)
 
 
@@ -40,10 +40,7 @@ class Logistic(Plain):
 
     features: int
     prior_variance: float = 10.0
-
-    @property
-    def _family(self) -> Family:
-        return Bernoulli()
+    family = Bernoulli()
 
     @method
     def log_likelihood(self, params: Vector, example: Example) -> Scalar:
@@ -62,10 +59,7 @@ class PoissonRegression(Plain):
 
     features: int
     prior_variance: float = 10.0
-
-    @property
-    def _family(self) -> Family:
-        return Poisson()
+    family = Poisson()
 
 
 @dataclass(frozen=True)
@@ -80,7 +74,7 @@ class Softmax(Model):
     prior_variance: float = 10.0
 
     @property
-    def _family(self) -> Family:
+    def family(self) -> Family:
         return Categorical(self.classes)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
@@ -104,7 +98,7 @@ class MLP(Model):
     prior_variance: float = 10.0
 
     @property
-    def _family(self) -> Family:
+    def family(self) -> Family:
         return Categorical(self.classes)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
