@@ -93,9 +93,10 @@ class BayesianMLP(NetworkModel):
     hidden: tuple[int, ...] = (16,)
     activation: str = "tanh"
     prior_scale: float = priors.REGRESSOR_SCALE
+    output_scale = 1.0  # of a number; classifiers have a field
 
     def _make_model(self, features: int) -> Model:
-        scales = self.prior_scale**2, getattr(self, "output_scale", 1.0)
+        scales = self.prior_scale**2, self.output_scale
         return Network(features, tuple(self.hidden), self._family, self.activation, *scales)
 
 
