@@ -143,10 +143,11 @@ def anchoring(folder: Path) -> dict:
     from isotherm.targets import checks
     from isotherm.targets.anchored import Coordinates
     from isotherm.targets.sums import RowSums
+    from isotherm.targets.target import Target
 
     posterior, data, size = model(), opened(folder), (folder / "x.npy").stat().st_size / 1e9
     few, sums = (
-        RowSums(posterior, unravel, checks.as_data(some))
+        RowSums(Target(posterior.log_likelihood, posterior.log_prior, unravel), checks.checked_data(some))
         for some in ({name: np.array(column[:ROWS_AT_ONCE]) for name, column in data.items()}, data)
     )
     at = Coordinates(jnp.zeros(COLUMNS), jnp.eye(COLUMNS) / sums.rows**0.5)

@@ -10,6 +10,7 @@ leave. No test set is looked at.
 """
 
 import argparse
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -76,8 +77,8 @@ def main():
     @jax.jit
     def outside(v, position, Q, batch):
         S = (
-            as_target(materials.posterior)
-            .noisy(position, batch, population=population, unravel=unravel, size=n)
+            dataclasses.replace(as_target(materials.posterior), unravel=unravel)
+            .noisy(position, batch, population=population, size=n)
             .covariance
         )
         image = S.matvec(v.astype(Q.dtype))

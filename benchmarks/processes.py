@@ -80,7 +80,7 @@ def sums() -> dict[str, float]:
 def work() -> dict[str, Any]:
     """On one core: steps with batches of so many rows, and choosing among the numbers of 50,000 rows those of two."""
     n, share = SIZES[-1], Shards((), jnp.zeros((1, 2), jnp.int32), 0.5)
-    batches, room = Batches(N, n), share.room(n)
+    batches, room = Batches(N, n), share.capacity(n)
 
     def chosen(key: jax.Array) -> jax.Array:
         rows = batches.rows(key)
@@ -109,7 +109,7 @@ def steps(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
     settings: Any = {"replace": True, "chains": CHAINS, "seed": 0, "name": None}
     for size in sizes:
         run = make_run(posterior, isotherm.sgnht(1e-3), data, jnp.zeros(D), batch_size=size, **settings)
-        share = run.shards.room(size) / size if isinstance(run.shards, Shards) and processes.several() else 1.0
+        share = run.shards.capacity(size) / size if isinstance(run.shards, Shards) and processes.several() else 1.0
         with closing(make_chains(run)) as chains:
             at = 0
 
@@ -199,7 +199,7 @@ def print_model(found: dict[int, Any]) -> None:
 
     def terms(size: int, count: int) -> np.ndarray:
         """What rows, sums and row numbers take."""
-        rows = Shards((), jnp.zeros((1, 2), jnp.int32), 1 / count).room(size)
+        rows = Shards((), jnp.zeros((1, 2), jnp.int32), 1 / count).capacity(size)
         waiting = 2 * (count - 1) * (latency + 4 * CHAINS * D / count / bandwidth)
         return np.array([np.interp(rows, GRID, list(W.values())), waiting, size * c])
 

@@ -76,10 +76,6 @@ def test_files_of_a_package_import_each_other_one_way():
 
 # Where `Any` is what is meant: trees of the user's or the sampler's own making, functions over them, and JSON.
 UNTYPED = {
-    "checks.py": {"tree", "as_arrays", "leaf", "_as_array", "both", "position"},
-    "parameter_names.py": {"node", "listed"},
-    "data_frames.py": {"tree", "table", "column"},
-    "start.py": {"init", "flattening"},
     "assemble.py": {"column", "on_host"},
     "on_devices.py": {"arguments", "function", "in_specs", "out_specs", "options"},
     "row_requests.py": {"jaxpr", "equation", "program", "atom", "value"},  # JAX's programs and what they compute

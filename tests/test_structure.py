@@ -18,13 +18,13 @@ import isotherm
 BOUNDS = {  # figure: (bound, goal)
     "names at the top": (17, 17),
     "lines": (20_123, 18_500),
-    "lines outside paper and tables": (14_724, 13_500),
-    "lines with Any": (277, 150),
-    "class names that occur twice": (9, 0),
+    "lines outside paper and tables": (14_722, 13_500),
+    "lines with Any": (250, 150),
+    "class names that occur twice": (6, 0),
     "functions above 60 lines": (7, 0),
-    "functions above complexity 12": (2, 0),
+    "functions above complexity 12": (1, 0),
     "functions with more than 10 arguments": (1, 0),  # but the public ones
-    "docstrings in another mood": (276, 0),
+    "docstrings in another mood": (217, 0),
     "files that sample runs": (51, 35),
     "files that fit TABLE runs": (92, 60),
     "calls of sample against the order": (10, 3),

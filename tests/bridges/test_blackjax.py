@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.targets.target import as_target
+from isotherm.targets.target import Target
 
 blackjax = pytest.importorskip("blackjax")
 N, n = 1_000, 100
@@ -47,11 +47,12 @@ def test_a_step_is_the_samplers(name):
     state = jax.jit(algorithm.init)(START, jax.random.key(0), ROWS[:n])
     after = jax.jit(algorithm.step)(jax.random.key(1), state, ROWS[n : 2 * n])
     key, _ = jax.random.split(jax.random.key(1))
+    target = Target(POSTERIOR.log_likelihood, POSTERIOR.log_prior, lambda flat: {"mean": flat})
 
     @jax.jit
     def expected(state):
         batch = jnp.asarray(ROWS[n : 2 * n])
-        noisy = as_target(POSTERIOR).noisy(state.position, batch, population=N, unravel=lambda flat: {"mean": flat})
+        noisy = target.noisy(state.position, batch, population=N)
         return sampler.step(key, state, noisy).position
 
     np.testing.assert_allclose(after.position["mean"], expected(state.sampler), rtol=1e-5)

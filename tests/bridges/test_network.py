@@ -10,7 +10,7 @@ import pytest
 from arviz_base import from_dict
 
 import isotherm
-from isotherm.targets.parameter_names import nested_params
+from isotherm.targets.parameters import nested_params
 
 nnx = pytest.importorskip("flax.nnx")
 RNG = np.random.default_rng(0)

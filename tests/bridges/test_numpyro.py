@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.targets.target import Target, opened
+from isotherm.targets.target import Target, with_defaults
 
 numpyro = pytest.importorskip("numpyro")
 dist = pytest.importorskip("numpyro.distributions")
@@ -139,7 +139,7 @@ def test_sample_and_a_table():
 
 def test_own_data_and_start_can_be_given_all_the_same():
     model = isotherm.from_numpyro(line, {"x": X, "y": Y})
-    target, data, init = opened(model, {"x": X[:3], "y": Y[:3]}, {"slope": 1.0})
+    target, data, init = with_defaults(model, {"x": X[:3], "y": Y[:3]}, {"slope": 1.0})
     assert type(target) is Target
     assert len(data["x"]) == 3
     assert init == {"slope": 1.0}

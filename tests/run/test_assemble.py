@@ -7,7 +7,7 @@ import pytest
 
 import isotherm
 from isotherm.data.batches import Batches
-from isotherm.targets import start
+from isotherm.targets import parameters
 
 
 def test_starts_can_be_drawn(sample, init, flat):
@@ -21,7 +21,7 @@ def test_all_chains_start_from_the_same_parameters(make, data):
     run = make(init={"offset": np.float32(4), "slope": np.arange(3, dtype=np.float32)}, seed=7, name="mine")
     np.testing.assert_array_equal(run.starts, [[4, 0, 1, 2]] * 3)
     assert (run.chains, run.seed, run.name, run.batches) == (3, 7, "mine", Batches(200, 20))
-    params = run.evaluation.unravel(jnp.asarray(run.starts[0]))
+    params = run.evaluation.target.unravel(jnp.asarray(run.starts[0]))
     np.testing.assert_array_equal(params["offset"], 4)
     np.testing.assert_array_equal(params["slope"], [0, 1, 2])
     for name, column in run.data.items():
@@ -42,12 +42,12 @@ def test_an_init_that_fails_is_told():
     with pytest.raises(
         ValueError, match=r"^init\(key\) must return parameters to start from, it raised KeyError\('w'\)$"
     ):
-        start.starting_points(lambda key: {}["w"], 2, 0)
+        parameters.starting_points(lambda key: {}["w"], 2, 0)
 
 
 def test_parameters_of_two_precisions_are_flattened_to_the_longer_one():
     with jax.numpy_dtype_promotion("standard"):  # as users have it
-        dtype, unravel = start.flattening({"half": np.ones(2, np.float16), "single": np.float32(3)})
+        dtype, unravel = parameters.flattening({"half": np.ones(2, np.float16), "single": np.float32(3)})
         back = unravel(jnp.arange(3.0))
     assert dtype == np.float32
     assert back["half"].dtype == np.float16

@@ -1,6 +1,7 @@
 """What an anchored run knows is written once, read as it was, and nothing else is taken for it."""
 
 import shutil
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -11,7 +12,7 @@ from isotherm.data.alias_table import make_table
 from isotherm.run.assemble import make_run
 from isotherm.store import anchor, checkpoint
 from isotherm.targets.anchored import Anchored
-from isotherm.targets.start import flattening
+from isotherm.targets.parameters import flattening
 from isotherm.targets.target import Target, as_target
 
 SETTINGS = {"batch_size": None, "replace": True, "chains": 2, "seed": 0, "name": None}
@@ -30,7 +31,7 @@ def written(tmp_path, anchored, data):
 
 
 def read(written, posterior, init, parameters=3):
-    return anchor.read(*written, as_target(posterior), flattening(init)[1], parameters)
+    return anchor.read(*written, replace(as_target(posterior), unravel=flattening(init)[1]), parameters)
 
 
 def assert_same_arrays(a, b):
@@ -56,7 +57,7 @@ def test_an_anchored_posterior_is_made_plain_first(written, anchored, init):
     """What it knew is not used: what is stored is."""
     found, _ = read(written, anchored, init)
     assert (found.log_likelihood, found.log_prior) == (anchored.log_likelihood, anchored.log_prior)
-    plain, table = anchor.read(written[0], "", anchored, flattening(init)[1], 3)
+    plain, table = anchor.read(written[0], "", anchored, 3)
     assert type(plain) is Target
     assert table is None
 

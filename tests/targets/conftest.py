@@ -7,8 +7,9 @@ import pytest
 
 import isotherm
 from isotherm.targets.anchored import Coordinates
-from isotherm.targets.start import flattening
+from isotherm.targets.parameters import flattening
 from isotherm.targets.sums import RowSums
+from isotherm.targets.target import Target
 
 RNG = np.random.default_rng(0)
 ROWS, SCALES = 700, np.array([1e-2, 1.0, 1e2])
@@ -44,7 +45,8 @@ def sums():
     def made(posterior, data, init, **changed):
         dtype, unravel = flattening(init)
         start = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(init)]).astype(dtype)
-        return RowSums(posterior, unravel, data, **changed), Coordinates(start, np.eye(start.size, dtype=dtype))
+        target = Target(posterior.log_likelihood, posterior.log_prior, unravel)
+        return RowSums(target, data, **changed), Coordinates(start, np.eye(start.size, dtype=dtype))
 
     return made
 

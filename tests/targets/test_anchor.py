@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.targets.anchor import CannotAnchor, _Anchoring
+from isotherm.targets.anchor import Candidate, Search
+from isotherm.targets.anchored import CannotAnchor
 from isotherm.targets.minibatch_noise import Noise
 
 RNG = np.random.default_rng(5)
@@ -104,11 +105,11 @@ def test_which_order_is_taken(monkeypatch, sizes, order):
     rows, if there is another way. Of heavy-tailed noise a few positions may say too much, so more are looked at."""
     left = list(sizes)
 
-    def measured(self, candidate, positions=32):
-        assert (candidate.order, positions) == [(1, 32), (2, 32), (2, 128)][len(sizes) - len(left)]
-        return Noise(0.0, 0.0), left.pop(0)
+    def candidate(self, anchored, positions=32):
+        assert (anchored.order, positions) == [(1, 32), (2, 32), (2, 128)][len(sizes) - len(left)]
+        return Candidate(anchored.order, Noise(0.0, 0.0), left.pop(0))
 
-    monkeypatch.setattr(_Anchoring, "measured", measured)
+    monkeypatch.setattr(Search, "candidate", candidate)
     found = isotherm.anchor(LOGISTIC, {"x": X, "y": Y}, np.zeros(3, np.float32), progress=False)
     assert not left
     assert (found.order, found.chosen_batch_size) == (order, sizes[0] if order == 1 else sizes[-1])
@@ -201,6 +202,27 @@ def test_a_custom_vjp_is_refused_in_words():
     with pytest.raises(CannotAnchor, match=r"cannot be differentiated twice, .* with a jax\.custom_vjp") as told:
         isotherm.anchor(posterior, {"x": X, "y": Y}, np.zeros(3, np.float32), progress=False)
     assert not told.value.is_fault  # plain eccadl needs no second derivatives
+
+
+def test_an_error_in_a_second_derivative_is_raised():
+    """It once was taken for a model that cannot be differentiated twice."""
+
+    @jax.custom_jvp
+    def slope(x):
+        return 2 * x
+
+    @slope.defjvp
+    def _(primals, tangents):
+        raise ValueError("2 is not a slope")
+
+    @jax.custom_jvp
+    def square(x):
+        return x**2
+
+    square.defjvp(lambda primals, tangents: (square(primals[0]), slope(primals[0]) * tangents[0]))
+    posterior = isotherm.Posterior(lambda w, e: -square(e["y"] - e["x"] @ w), normal_prior)
+    with pytest.raises(ValueError, match="2 is not a slope"):
+        isotherm.anchor(posterior, {"x": X, "y": Y}, np.zeros(3, np.float32), progress=False)
 
 
 def test_bad_arguments():

@@ -14,7 +14,7 @@ import isotherm
 from isotherm.run.assemble import make_run
 from isotherm.targets import checks
 from isotherm.targets.checks import check_data
-from isotherm.targets.start import is_function
+from isotherm.targets.parameters import is_function
 
 X = np.linspace(0, 1, 12, dtype=np.float32).reshape(6, 2)
 Y = np.ones(6, np.float32)

@@ -1,57 +1,81 @@
 """What a batch says at a position is what the posterior says there on the rows that were drawn."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from isotherm.targets.target import as_target
+from isotherm.data.alias_table import make_table
+from isotherm.data.batches import Batches
+from isotherm.targets.evaluation import Evaluation
+from isotherm.targets.target import Target
 
+RNG = np.random.default_rng(0)
+DATA = {"x": RNG.standard_normal((200, 3)).astype(np.float32), "y": RNG.standard_normal(200).astype(np.float32)}
+TARGET = Target(
+    lambda theta, row: -0.5 * (row["y"] - row["x"] @ theta[1:] - theta[0]) ** 2, lambda theta: -0.5 * jnp.sum(theta**2)
+)
 POSITION = jnp.array([0.5, -1.0, 2.0, 0.25])  # offset, then slope
 
 
+class Made(NamedTuple):
+    evaluation: Evaluation
+    batches: Batches
+    data: dict
+
+
+@pytest.fixture
+def make():
+    """A function that makes an evaluation, with its batches and data."""
+
+    def made(*, batch_size=20, replace=True, probabilities=None):
+        batches = Batches(200, batch_size, replace)
+        table = None if probabilities is None else make_table(probabilities)
+        return Made(Evaluation(TARGET, batches, table), batches, jax.tree.map(jnp.asarray, DATA))
+
+    return made
+
+
 @pytest.mark.parametrize("replace", [True, False])
-def test_the_force_on_the_rows_that_were_drawn(make, posterior, replace):
+def test_the_force_on_the_rows_that_were_drawn(make, replace):
     run = make(replace=replace)
     key = jax.random.key(3)
     noisy, next_key = run.evaluation.noisy(key, POSITION, run.data)
     batch_key, expected_key = jax.random.split(key)
     batch = run.batches.take(batch_key, run.data)
-    expected = as_target(posterior).noisy(
-        POSITION, batch, population=200, replace=replace, unravel=lambda p: {"offset": p[0], "slope": p[1:]}
-    )
+    expected = TARGET.noisy(POSITION, batch, population=200, replace=replace)
     np.testing.assert_array_equal(noisy.force, expected.force)
     np.testing.assert_array_equal(noisy.covariance.dense(), expected.covariance.dense())
     assert noisy.curvature_ratio == expected.curvature_ratio
     assert (jax.random.key_data(next_key) == jax.random.key_data(expected_key)).all()
 
 
-def test_the_force_on_rows_that_were_drawn_with_other_probabilities(make, posterior):
+def test_the_force_on_rows_that_were_drawn_with_other_probabilities(make):
     p = np.linspace(1, 3, 200)
     run = make(probabilities=p)
     key = jax.random.key(3)
     noisy, _ = run.evaluation.noisy(key, POSITION, run.data)
     batch, weights = run.batches.take_weighted(jax.random.split(key)[0], run.data, run.evaluation.table)
-    expected = as_target(posterior).noisy(
-        POSITION, batch, population=200, unravel=lambda p: {"offset": p[0], "slope": p[1:]}, weights=weights
-    )
+    expected = TARGET.noisy(POSITION, batch, population=200, weights=weights)
     np.testing.assert_array_equal(noisy.force, expected.force)
     np.testing.assert_array_equal(noisy.covariance.dense(), expected.covariance.dense())
     larger = noisy.fresh(jax.random.key(4), POSITION, 10_000)  # weighted too, and not all rows once each
-    assert larger.share == 20 / 10_000
+    assert larger.sampling.share == 20 / 10_000
     difference = np.asarray(larger.force) - np.asarray(make(batch_size=200, replace=False).evaluation.noisy(
         key, POSITION, run.data)[0].force)  # fmt: skip
-    sd = np.sqrt(larger.share * np.diag(larger.covariance.dense()))
+    sd = np.sqrt(larger.sampling.share * np.diag(larger.covariance.dense()))
     assert (abs(difference) < 5 * sd).all()
 
 
-def test_all_rows_give_the_gradient_itself(make, data):
+def test_all_rows_give_the_gradient_itself(make):
     """Of −½ Σ (y − x·slope − offset)² − ½|θ|², in double precision; the force adds 200 rows in single."""
     run = make(batch_size=200, replace=False)
     noisy, _ = run.evaluation.noisy(jax.random.key(0), POSITION, run.data)
     theta = np.float64(POSITION)
-    design = np.concatenate([np.ones((200, 1)), data["x"]], axis=1)
-    expected = design.T @ (data["y"] - design @ theta) - theta
+    design = np.concatenate([np.ones((200, 1)), DATA["x"]], axis=1)
+    expected = design.T @ (DATA["y"] - design @ theta) - theta
     np.testing.assert_allclose(noisy.force, expected, rtol=1e-5, atol=1e-4)
 
 

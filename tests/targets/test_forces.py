@@ -8,7 +8,7 @@ from jax.nn import log_sigmoid
 
 from isotherm import Posterior
 from isotherm.lib.progress import Passes
-from isotherm.targets.forces import LEAST_ROWS, QUIET, forces_at
+from isotherm.targets.forces import FORCE_NOISE, FORCE_ROWS, forces_at
 
 N, D = 2000, 4
 
@@ -79,14 +79,14 @@ def test_on_average_over_batches_they_are_the_exact_forces(draws, data):
 def test_noise_is_small_beside_the_force(draws, data):
     _, F, factor, _ = forces(draws, data)
     noise = F - (exact_forces(draws.reshape(-1, D), data) @ factor).reshape(draws.shape)
-    # Its variance is at most QUIET in the noisiest direction; 80 numbers know it to √(2/80) = 16 %, four of those.
-    assert noise.var() < 1.6 * QUIET
+    # Its variance is at most FORCE_NOISE in the noisiest direction; 80 numbers know it to √(2/80) = 16 %, four times.
+    assert noise.var() < 1.6 * FORCE_NOISE
     assert abs(noise.mean()) < 5 * noise.std() / np.sqrt(noise.size)
 
 
 def test_where_half_of_the_rows_would_be_needed_each_is_used_once(draws, data):
     """Batches of most of the rows have noise of weights that are far from 1, which few draws do not average out."""
-    few = {name: column[: 2 * LEAST_ROWS - 1] for name, column in data.items()}
+    few = {name: column[: 2 * FORCE_ROWS - 1] for name, column in data.items()}
     passes = Passes(len(few["y"]), show=False)
     _, F, factor = forces_at(draws, draws.mean(axis=(0, 1)), POSTERIOR, INIT, few, np.random.default_rng(0), passes)
     expected = (exact_forces(draws.reshape(-1, D), few) @ factor).reshape(draws.shape)
@@ -107,7 +107,7 @@ def test_curvature_is_one_in_the_coordinates(draws, data):
 
 def test_passes_are_counted(draws, data):
     *_, passes = forces(draws, data)
-    assert passes.seen >= 3 * N + LEAST_ROWS * draws.shape[0] * draws.shape[1]
+    assert passes.seen >= 3 * N + FORCE_ROWS * draws.shape[0] * draws.shape[1]
     assert passes.done == passes.seen / N
 
 

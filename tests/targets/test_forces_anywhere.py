@@ -30,7 +30,7 @@ def test_forces_are_those_of_the_posterior_on_average(passes):
     np.testing.assert_allclose(factor @ factor.T @ K, np.eye(d), atol=1e-3)  # float32, and all rows
     np.testing.assert_allclose(z @ factor.T + DRAWS.mean((0, 1)), DRAWS, rtol=1e-5)
     off = (forces - exact).reshape(-1, d)
-    assert (off.var(axis=0) < 1).all()  # QUIET is 0.5
+    assert (off.var(axis=0) < 1).all()  # FORCE_NOISE is 0.5
     assert (abs(off.mean(axis=0)) < 4 * off.std(axis=0) / np.sqrt(len(off))).all()
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from isotherm.data.alias_table import make_table
 from isotherm.targets import minibatch_noise
-from isotherm.targets.anchor import UNKNOWN
-from isotherm.targets.anchored import Anchored, Coordinates
+from isotherm.targets.anchored import UNKNOWN, Anchored, Coordinates
 
 RNG = np.random.default_rng(3)
 DATA = {"x": RNG.standard_normal((400, 2)).astype(np.float32)}
@@ -17,7 +16,14 @@ def anchored(log_likelihood, hessian, table=None):
     """At 0, with a flat prior and L = I/20, so that Σ∇² = −400 I is −I in z."""
     at = Coordinates(jnp.zeros(2), jnp.eye(2) / 20)
     rows = make_table(np.ones(400)) if table is None else table
-    return Anchored(log_likelihood, lambda t: 0.0 * jnp.sum(t), at, jnp.zeros(2), hessian, rows, UNKNOWN, lambda t: t)
+    known = {"coordinates": at, "gradient": jnp.zeros(2), "hessian": hessian, "rows": rows, "findings": UNKNOWN}
+    return Anchored(log_likelihood, lambda t: 0.0 * jnp.sum(t), **known)
+
+
+def measure(anchored):
+    """The noise at typical draws."""
+    rng = np.random.default_rng(0)
+    return minibatch_noise.measure(anchored, DATA, rng, rng.standard_normal((minibatch_noise.NOISE_POSITIONS, 2)))
 
 
 def cross(theta, example):
@@ -28,7 +34,7 @@ def cross(theta, example):
 def test_the_noise_of_a_model_where_it_is_known():
     """To first order ∇(ℓ_i − T_i) = (x_i − 1) δ, and one row stands for 400: S = (400/20²)² E[z²] Cov(x) = diag Var(x)
     in the mean over z, whose largest entry 32 positions of 500 rows know to √(2/32), five times."""
-    found = minibatch_noise.measure(anchored(cross, None), lambda t: t, DATA, np.random.default_rng(0))
+    found = measure(anchored(cross, None))
     largest = DATA["x"].var(axis=0).max()
     assert abs(found.largest / largest - 1) < 5 * np.sqrt(2 / 32)
 
@@ -36,7 +42,7 @@ def test_the_noise_of_a_model_where_it_is_known():
 def test_no_noise_and_no_bend_where_all_is_exact():
     """Of a quadratic with the second order taken out nothing is left but rounding."""
     hessian = jnp.asarray(-np.eye(2) + np.diag(DATA["x"].mean(axis=0)), jnp.float32)
-    found = minibatch_noise.measure(anchored(cross, hessian), lambda t: t, DATA, np.random.default_rng(0))
+    found = measure(anchored(cross, hessian))
     assert found.largest < 1e-6
     expected = np.sqrt(np.mean(DATA["x"].mean(axis=0) ** 2))  # the force is that much off −z, which is known to √(2/32)
     np.testing.assert_allclose(found.bend, expected, rtol=5 * np.sqrt(2 / 64))
@@ -50,18 +56,14 @@ def test_bend_is_how_far_the_force_is_from_a_gaussians():
         square = jnp.sum((20 * theta) ** 2)
         return (-0.5 * square - square**2) / 400 + 0.0 * example["x"][0]
 
-    found = minibatch_noise.measure(anchored(bent, None), lambda t: t, DATA, np.random.default_rng(0))
+    found = measure(anchored(bent, None))
     assert 0.5 < found.bend / (4 * np.sqrt(24)) < 2
-    straight = minibatch_noise.measure(
-        anchored(lambda t, e: -0.5 * jnp.sum(t**2) + 0.0 * e["x"][0], None), lambda t: t, DATA, np.random.default_rng(0)
-    )
+    straight = measure(anchored(lambda t, e: -0.5 * jnp.sum(t**2) + 0.0 * e["x"][0], None))
     assert straight.bend < 1e-2  # rounding alone
 
 
 def test_a_force_that_is_not_finite_is_infinitely_noisy():
-    found = minibatch_noise.measure(
-        anchored(lambda t, e: jnp.log(t[0]) * e["x"][0], None), lambda t: t, DATA, np.random.default_rng(0)
-    )
+    found = measure(anchored(lambda t, e: jnp.log(t[0]) * e["x"][0], None))
     assert found.largest == np.inf
 
 

@@ -38,12 +38,12 @@ def doubles(badly_scaled):
 def test_gradient_and_hessian(doubles, sums, monkeypatch, rows):
     """Chunks that hold all rows, that divide them with a rest, and others; to 1e-12 of the largest entry, some
     thousand roundings."""
-    monkeypatch.setattr(module, "MOST_ROWS", rows)
+    monkeypatch.setattr(module, "LARGEST_CHUNK", rows)
     posterior, data, init = doubles
     seen = []
     found, _ = sums(posterior, data, init, weights=WEIGHTS, scale=3.0, advance=seen.append)
     at = Coordinates(ORIGIN, FACTOR)
-    total = whole(posterior, data, found.unravel, WEIGHTS, 3.0)
+    total = whole(posterior, data, found.target.unravel, WEIGHTS, 3.0)
     value, gradient = found.gradient(at)
     assert sum(seen) == 700
     assert max(seen) == rows
@@ -59,13 +59,13 @@ def test_gradient_and_hessian(doubles, sums, monkeypatch, rows):
 def test_leverages(doubles, sums, monkeypatch):
     """With the unit vectors times √d for probes, their means are traces: exactly ‖Lᵀ∇ℓ_i‖² and, where all second
     derivatives have one sign, |tr Lᵀ∇²ℓ_iL|."""
-    monkeypatch.setattr(module, "MOST_ROWS", 100)
+    monkeypatch.setattr(module, "LARGEST_CHUNK", 100)
     posterior, data, init = doubles
     found, _ = sums(posterior, data, init)
     bends, slopes = found.leverages(Coordinates(ORIGIN, FACTOR), 2 * np.eye(4))
 
     def one(z, row):
-        return posterior.log_likelihood(found.unravel(ORIGIN + FACTOR @ z), row)
+        return posterior.log_likelihood(found.target.unravel(ORIGIN + FACTOR @ z), row)
 
     gradients = jax.vmap(jax.grad(one), in_axes=(None, 0))(jnp.zeros(4), data)
     hessians = jax.vmap(jax.hessian(one), in_axes=(None, 0))(jnp.zeros(4), data)
@@ -75,7 +75,7 @@ def test_leverages(doubles, sums, monkeypatch):
 
 def test_float32_sums_are_added_in_float64(badly_scaled, sums, monkeypatch):
     """In chunks of 64: each is off by its own rounding at most, 64 · 6e-8, and no more for being 100 of them."""
-    monkeypatch.setattr(module, "MOST_ROWS", 64)
+    monkeypatch.setattr(module, "LARGEST_CHUNK", 64)
     posterior, data, init = badly_scaled
     many = jax.tree.map(lambda column: np.tile(column, (10,) + (1,) * (column.ndim - 1)), data)
     once, at = sums(posterior, data, init)
@@ -95,15 +95,13 @@ def test_the_prior_is_differentiated_in_the_same_coordinates(doubles, sums):
     at = Coordinates(ORIGIN, FACTOR)
 
     def prior(z):
-        return posterior.log_prior(found.unravel(ORIGIN + FACTOR @ z))
+        return posterior.log_prior(found.target.unravel(ORIGIN + FACTOR @ z))
 
-    value, gradient = prior_gradient(posterior, found.unravel, at)
+    value, gradient = prior_gradient(found.target, at)
     np.testing.assert_allclose(value, prior(np.zeros(4)), rtol=1e-12)
     np.testing.assert_allclose(gradient, jax.grad(prior)(jnp.zeros(4)), rtol=1e-10)
     expected = np.asarray(jax.hessian(prior)(jnp.zeros(4)))
-    np.testing.assert_allclose(
-        prior_hessian(posterior, found.unravel, at), expected, atol=1e-12 * np.abs(expected).max()
-    )
+    np.testing.assert_allclose(prior_hessian(found.target, at), expected, atol=1e-12 * np.abs(expected).max())
 
 
 def test_a_last_chunk_is_filled_up():

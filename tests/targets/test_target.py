@@ -9,7 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import isotherm
-from isotherm.targets.target import as_target
+from isotherm.targets.target import Target, as_target
 
 N, n = 40, 9
 RNG = np.random.default_rng(0)
@@ -48,9 +48,7 @@ def test_force_and_covariance_are_those_of_per_example_gradients(model, replace)
     log_likelihood, params, batch = model()
     params, batch = jax.tree.map(jnp.asarray, (params, batch))
     theta, unravel = ravel_pytree(params)
-    found = as_target(isotherm.Posterior(log_likelihood, log_prior)).noisy(
-        theta, batch, population=N, replace=replace, unravel=unravel
-    )
+    found = Target(log_likelihood, log_prior, unravel).noisy(theta, batch, population=N, replace=replace)
     rows = [jax.tree.map(lambda a, i=i: a[i], batch) for i in range(n)]
     g = np.stack([ravel_pytree(jax.grad(log_likelihood)(params, row))[0] for row in rows])
     force = N / n * g.sum(0) - np.asarray(theta)
@@ -82,7 +80,7 @@ def test_the_whole_data_without_replacement_has_no_noise():
 def test_one_example_has_no_covariance():
     log_likelihood, _, batch = logistic()
     one = jax.tree.map(lambda a: jnp.asarray(a[:1], jnp.float32), batch)
-    found = as_target(isotherm.Posterior(log_likelihood, log_prior)).noisy(jnp.zeros(4), one, population=N)
+    found = Target(log_likelihood, log_prior).noisy(jnp.zeros(4), one, population=N)
     assert np.isfinite(found.force).all()
     with pytest.raises(ValueError, match="batch_size must be at least 2 to estimate a covariance, got 1"):
         found.covariance  # noqa: B018
@@ -97,19 +95,16 @@ def compiled_step(sampler):
     def log_likelihood(params, example):
         return jax.nn.log_softmax(params["out"] @ jnp.tanh(params["in"] @ example["x"]))[example["y"]]
 
-    posterior = isotherm.Posterior(log_likelihood, log_prior)
     theta, unravel = ravel_pytree({"in": jnp.ones((HIDDEN, FEATURES)), "out": jnp.ones((CLASSES, HIDDEN))})
     batch = {"x": jnp.ones((BATCH, FEATURES)), "y": jnp.zeros(BATCH, int)}
 
-    def noisy(theta):
-        return as_target(posterior).noisy(theta, batch, population=1000, unravel=unravel)
+    def noisy(theta, batch):
+        return Target(log_likelihood, log_prior, unravel).noisy(theta, batch, population=1000)
 
     def step(key, state, batch):
-        return sampler.step(
-            key, state, as_target(posterior).noisy(state.position, batch, population=1000, unravel=unravel)
-        )
+        return sampler.step(key, state, noisy(state.position, batch))
 
-    state = sampler.init(jax.random.key(0), theta, noisy(theta))
+    state = sampler.init(jax.random.key(0), theta, noisy(theta, batch))
     return jax.jit(step).lower(jax.random.key(0), state, batch).compile().as_text(), theta.size
 
 
@@ -190,3 +185,75 @@ def test_the_curvature_of_a_custom_vjp_goes_backward_twice():
     posterior = isotherm.Posterior(lambda theta, x: -square(jnp.sum(theta) - x), lambda theta: -0.5 * jnp.sum(theta**2))
     noisy = as_target(posterior).noisy(jnp.zeros(2), jnp.ones(3), population=3)
     np.testing.assert_allclose(noisy.curvature.dense(jnp.zeros(2)), 6 * np.ones((2, 2)) + np.eye(2))
+
+
+def wrong_second_derivative():
+    """A function whose first derivative is right, and whose second has a bug of the user's."""
+
+    @jax.custom_jvp
+    def slope(x):
+        return 2 * x
+
+    @slope.defjvp
+    def _(primals, tangents):
+        raise ValueError("2 is not a slope")
+
+    @jax.custom_jvp
+    def square(x):
+        return x**2
+
+    square.defjvp(lambda primals, tangents: (square(primals[0]), slope(primals[0]) * tangents[0]))
+    return Target(lambda theta, x: -square(jnp.sum(theta) - x), lambda theta: -0.5 * jnp.sum(theta**2))
+
+
+def test_an_error_in_a_second_derivative_is_raised():
+    """It once made the sampler go on as if there were no second derivative."""
+    noisy = wrong_second_derivative().noisy(jnp.zeros(2), jnp.ones(3), population=3)
+    np.testing.assert_allclose(noisy.force, 6.0)
+    with pytest.raises(ValueError, match="2 is not a slope"):
+        noisy.curvature  # noqa: B018
+
+
+def test_where_there_is_no_second_derivative_there_is_no_curvature():
+    """JAX cannot differentiate a callback."""
+
+    @jax.custom_jvp
+    def square(x):
+        return x**2
+
+    @square.defjvp
+    def _(primals, tangents):
+        slope = jax.pure_callback(lambda x: 2 * x, primals[0], primals[0], vmap_method="broadcast_all")
+        return square(primals[0]), slope * tangents[0]
+
+    target = Target(lambda theta, x: -square(jnp.sum(theta) - x), lambda theta: -0.5 * jnp.sum(theta**2))
+    assert target.noisy(jnp.zeros(2), jnp.ones(3), population=3).curvature is None
+
+
+def test_rows_as_many_as_there_are_that_were_drawn_by_weight_are_a_sample():
+    """Their force has noise, though a batch of all rows, each once, has none."""
+    log_likelihood, params, batch = logistic()
+    target, theta = Target(log_likelihood, log_prior), jnp.asarray(params, jnp.float32)
+    batch = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), batch)
+    weighted = target.noisy(theta, batch, population=n, size=3, weights=jnp.ones(n))
+    everything = target.noisy(theta, batch, population=n, size=3)
+    assert (weighted.sampling.share, everything.sampling.share) == (3 / n, 0)
+
+
+def test_a_custom_vjp_is_found_inside_a_loop():
+    """In the body of a scan, where a printed program would show it, too."""
+
+    @jax.custom_vjp
+    def square(x):
+        return x**2
+
+    square.defvjp(lambda x: (x**2, x), lambda x, g: (2 * x * g,))
+
+    def log_likelihood(theta, x):
+        return jax.lax.scan(lambda total, t: (total - square(t - x), None), jnp.zeros(()), theta)[0]
+
+    noisy = Target(log_likelihood, lambda theta: -0.5 * jnp.sum(theta**2)).noisy(
+        jnp.zeros(2), jnp.ones(3), population=3
+    )
+    with pytest.raises(TypeError, match=r"log_likelihood has a jax\.custom_vjp"):
+        noisy.covariance.matvec(jnp.ones(2))

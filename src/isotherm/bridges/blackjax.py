@@ -12,7 +12,7 @@ from isotherm.lib.types import Batch, Number, Params, RandomKey, Vector
 from isotherm.posterior import Posterior
 from isotherm.samplers.base import Renewing, Sampler, check_sampler
 from isotherm.targets.noisy import Noisy
-from isotherm.targets.target import opened
+from isotherm.targets.target import as_target
 
 if TYPE_CHECKING:
     from blackjax.base import SamplingAlgorithm  # type: ignore[import-untyped]
@@ -57,15 +57,16 @@ def algorithm(
         from blackjax.base import SamplingAlgorithm
     check_sampler(sampler)
     rows = arguments.integer("data_size", data_size, 1)
-    model, _, _ = opened(posterior, None)
-    if model.table is not None:
+    target = as_target(posterior)
+    if target.row_probabilities is not None:
         raise ValueError(
             "an anchored posterior draws its rows itself: use isotherm.sample, or give the plain posterior"
         )
 
     def noisy(position: Vector, like: Params, minibatch: Batch) -> Noisy:
         _, unravel = ravel_pytree(like)
-        return model.noisy(position, minibatch, population=rows, replace=replace, unravel=unravel)
+        here = dataclasses.replace(target, unravel=unravel)
+        return here.noisy(position, minibatch, population=rows, replace=replace)
 
     def init(position: Params, rng_key: RandomKey, minibatch: Batch) -> AlgorithmState:
         flat, _ = ravel_pytree(position)

@@ -10,14 +10,14 @@ import numpy as np
 
 from isotherm.lib import arguments
 from isotherm.lib.types import Batch, Example, Params, Results, Scalar
-from isotherm.posterior import Posterior
-from isotherm.targets.parameter_names import variable_names
+from isotherm.posterior import PosteriorWithDefaults
+from isotherm.targets.parameters import variable_names
 
 Module: TypeAlias = Any  # of Flax or Equinox
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ModulePosterior(Posterior):
+class ModulePosterior(PosteriorWithDefaults):
     """What `network` of bridges/flax.py and bridges/equinox.py returns; it goes wherever a `Posterior` goes, and chains
     start at `params` unless told otherwise.
 
@@ -27,8 +27,8 @@ class ModulePosterior(Posterior):
     params: dict[str, jax.Array]
     module: Callable[[Params], Module]
 
-    def opened(self, data: Batch | None, init: Params | None) -> tuple[Posterior, Batch, Params | None]:
-        return self, data, self.params if init is None else init
+    def defaults(self) -> tuple[Batch | None, Params | None]:
+        return None, self.params
 
     def modules(self, tree: Results, number: int = 100) -> list[Module]:
         """Return modules with the parameters of `number` draws, evenly spread over the chains and over the run."""

@@ -17,7 +17,7 @@ import numpy as np
 from isotherm.bridges.numpyro_rows import Latent, ModelFunction, split_by_rows
 from isotherm.lib.optional import extra
 from isotherm.lib.types import Batch, Params, RandomKey, Results
-from isotherm.posterior import Posterior
+from isotherm.posterior import PosteriorWithDefaults
 from isotherm.run.labels import UNCONSTRAINED, as_sampled
 from isotherm.targets.checks import as_arrays, check_data
 
@@ -70,7 +70,7 @@ def from_numpyro(model: ModelFunction, data: Batch, /, **fixed: object) -> "NumP
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NumPyroModel(Posterior):
+class NumPyroModel(PosteriorWithDefaults):
     """What `isotherm.from_numpyro` returns: a `Posterior` with data, a start and names. Its parameters are a dict of
     unconstrained values; `data` are the arrays of the model's arguments."""
 
@@ -78,8 +78,8 @@ class NumPyroModel(Posterior):
     latents: tuple[Latent, ...]
     values: Callable[[Params], dict[str, jax.Array]]  # parameters → values of latent and deterministic sites
 
-    def opened(self, data: Batch | None, init: Params | None) -> tuple[Posterior, Batch, Params | None]:
-        return self, self.data if data is None else data, self.start if init is None else init
+    def defaults(self) -> tuple[Batch | None, Params | None]:
+        return self.data, self.start
 
     def start(self, key: RandomKey) -> Params:
         """Parameters near 0, a little different for each key."""

@@ -6,12 +6,12 @@ without bias.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from isotherm.lib.types import Array, Float, Int32, RandomKey, UInt32
 
@@ -25,14 +25,14 @@ class AliasTable(NamedTuple):
     weights: Float[Array, " N"]  # 1/(Np_i)
 
     def picked(self, key: RandomKey, rows: Int32[Array, " n"]) -> Int32[Array, " n"]:
-        """Rows with the table's probabilities, from rows with equal ones."""
+        """Return rows with the table's probabilities, from rows with equal ones."""
         chance = jax.random.bits(key, rows.shape, jnp.uint32)
         return jnp.where(chance < self.thresholds[rows], rows, self.aliases[rows])
 
 
-def make_table(probabilities: ArrayLike, dtype: Any = np.float32, overwrite: bool = False) -> AliasTable:
-    """The table of N positive numbers; they need not add up to 1. `overwrite`: an array of float64 may be overwritten,
-    to save memory.
+def make_table(probabilities: ArrayLike, dtype: DTypeLike = np.float32, overwrite: bool = False) -> AliasTable:
+    """Return the table of N positive numbers, which need not add up to 1. `overwrite`: an array of float64 may be
+    overwritten, to save memory.
 
     A row with more than its share 1/N fills up those with less, in order: small row k takes what it lacks from the
     first large row whose excess is not used up by then, and a large row that has given too much takes from the next
@@ -80,7 +80,7 @@ def make_table(probabilities: ArrayLike, dtype: Any = np.float32, overwrite: boo
 
 
 def add_up(numbers: np.ndarray) -> None:
-    """The cumulative sum, in place."""
+    """Replace numbers by their cumulative sum."""
     for some in blocks(len(numbers)):
         if some.start:
             numbers[some.start] += numbers[some.start - 1]
@@ -88,5 +88,5 @@ def add_up(numbers: np.ndarray) -> None:
 
 
 def blocks(rows: int) -> Iterator[slice]:
-    """Slices of BLOCK_ROWS rows, so that temporary arrays are small beside the table."""
+    """Return slices of BLOCK_ROWS rows, so that temporary arrays are small beside the table."""
     return (slice(first, min(first + BLOCK_ROWS, rows)) for first in range(0, rows, BLOCK_ROWS))

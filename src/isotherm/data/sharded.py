@@ -2,14 +2,14 @@
 
 Rows keep their numbers, and every device draws the same ones, so a batch is what it would be on one device. Each device
 evaluates those rows of it that it holds, and what is summed over devices is a vector as long as the parameters, not the
-rows. How many of a batch a device holds changes from batch to batch, and a compiled step has room for a fixed number:
-for so many that hardly any batch has more on one device (`OVERFLOW`). If one does, its force is NaN, and the chains
-repeat the step with room for all (run/on_devices.py).
+rows. How many of a batch a device holds changes from batch to batch, and a compiled step has a fixed capacity: such
+that hardly any batch has more on one device (`OVERFLOW`). If one does, its force is NaN, and the chains repeat the
+step with capacity for all (run/on_devices.py).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,18 +19,23 @@ from jax.tree_util import register_dataclass
 
 from isotherm.data.alias_table import AliasTable
 from isotherm.data.batches import Batches, filled, gathered
+from isotherm.data.on_disk import Column
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Batch, Bool, Float, Int, RandomKey, Scalar
 
 CHAINS, ROWS = "chains", "rows"  # the axes of the mesh
-OVERFLOW = 1e-13  # the probability that a batch has more rows on a device than there is room for, at most
+OVERFLOW = 1e-13  # the largest probability that a batch has more rows on a device than its capacity
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Part:
-    """Which rows of a batch are here, if others are on other devices along an axis of a mesh. The batch has `rows` rows
-    in all, of which these have the numbers `places`; they count where `counted` says so. `unit` is 1, or NaN where
-    there was no room for all of them."""
+class BatchShard:
+    """Which rows of a batch are here, if others are on other devices along an axis of a mesh.
+
+    The batch has `rows` rows in all, of which these have the numbers `places`; they count where `counted` says so.
+    `unit` is 1, or NaN where there are more than the device has capacity for.
+    """
 
     axis: str
     rows: int
@@ -39,7 +44,7 @@ class Part:
     unit: Scalar
 
     def total(self, here: Array) -> Array:
-        """The sum of what each device has."""
+        """Return the sum of what each device has."""
         return jax.lax.psum(self.unit.astype(here.dtype) * here, self.axis)
 
 
@@ -58,13 +63,12 @@ class Shards:
 
     @property
     def mesh(self) -> Mesh:
-        sharding = self.bounds.sharding
-        assert isinstance(sharding, NamedSharding)
-        assert isinstance(sharding.mesh, Mesh)
-        return sharding.mesh
+        assert isinstance(self.bounds.sharding, NamedSharding)
+        assert isinstance(self.bounds.sharding.mesh, Mesh)
+        return self.bounds.sharding.mesh
 
-    def room(self, rows: int) -> int:
-        """For how many of so many rows there is room on each device."""
+    def capacity(self, rows: int) -> int:
+        """Return how many rows of a batch of `rows` each device can take."""
         if self.largest_share >= 1:
             return rows
         from scipy.special import bdtrc
@@ -72,34 +76,35 @@ class Shards:
         counts = np.arange(rows + 1)
         return int(np.argmax(bdtrc(counts, rows, self.largest_share) < OVERFLOW)) or 1
 
-    def with_room_for_all(self) -> "Shards":
+    def with_capacity_for_all(self) -> "Shards":
         return replace(self, largest_share=1.0)
 
     def taken(
         self, key: RandomKey, batches: Batches, table: AliasTable | None
-    ) -> tuple[Batch, Float[Array, " n"] | None, Part]:
-        """The rows of a batch that are here, how often each counts, and what part of the batch they are."""
+    ) -> tuple[Batch, Float[Array, " n"] | None, BatchShard]:
+        """Return the rows of a batch that are here, how often each counts, and which of the batch they are."""
         first, length = self.bounds[0, 0], self.bounds[0, 1]
         if not batches.replace and batches.size == batches.population:
             numbers = jnp.arange(jax.tree.leaves(self.columns)[0].shape[0])
-            part = Part(ROWS, batches.population, first + numbers, numbers < length, jnp.ones(()))
+            part = BatchShard(ROWS, batches.population, first + numbers, numbers < length, jnp.ones(()))
             return self.columns, None, part
         rows = batches.rows(key) if table is None else batches.weighted_rows(key, table)
         local = rows - first.astype(rows.dtype)
         is_here = (local >= 0) & (local < length.astype(rows.dtype))
-        count, room = is_here.sum(), self.room(batches.size)
-        (places,) = jnp.nonzero(is_here, size=room, fill_value=0)
-        counted = jnp.arange(room) < count
-        # Where there are fewer than there is room for, the first is looked at again and does not count.
+        count, capacity = is_here.sum(), self.capacity(batches.size)
+        (places,) = jnp.nonzero(is_here, size=capacity, fill_value=0)
+        counted = jnp.arange(capacity) < count
+        # Where there are fewer than the capacity, the first is evaluated again and does not count.
         places = jnp.where(counted, places, places[0])
         local = jnp.clip(local[places], 0, length.astype(rows.dtype) - 1)
         weights = None if table is None else table.weights[rows[places]]
-        part = Part(ROWS, batches.size, places, counted, jnp.where(count > room, jnp.nan, 1.0))
+        part = BatchShard(ROWS, batches.size, places, counted, jnp.where(count > capacity, jnp.nan, 1.0))
         return gathered(local, self.columns), weights, part
 
 
 def make_mesh(devices: int | Sequence[jax.Device] | None, over: str, chains: int) -> Mesh | None:
-    """The devices by (chains, rows), if they are not just the one that JAX uses anyway: those given, so many, or all.
+    """Return the devices by (chains, rows), if they are not just the one that JAX uses anyway: those given, the first
+    `devices`, or all.
 
     Each process has the same number of them and holds rows of its own. Within a process `over` says what is spread over
     its devices: "chains", as equally as can be, or "rows".
@@ -119,7 +124,7 @@ def make_mesh(devices: int | Sequence[jax.Device] | None, over: str, chains: int
 
 
 def _devices(wanted: int | Sequence[jax.Device] | None) -> np.ndarray:
-    """The devices to be used, by process."""
+    """Return the devices to be used, by process."""
     processes = range(jax.process_count())
     by_process = [[device for device in jax.devices() if device.process_index == process] for process in processes]
     there = min(map(len, by_process))
@@ -138,22 +143,17 @@ def _devices(wanted: int | Sequence[jax.Device] | None) -> np.ndarray:
     return np.array([given], dtype=object)
 
 
-def lengths(rows: int, parts: int) -> list[int]:
-    """Of the parts into which so many rows are split: as equal as can be."""
-    return [rows // parts + (part < rows % parts) for part in range(parts)]
-
-
-def spread(mesh: Mesh, data: Batch, rows: list[int], table: AliasTable | None) -> Shards:
-    """The rows on the devices of a mesh. Each process has so many, one after the other, and this one has `data`;
-    `table` are the probabilities with which they are drawn, if these are not equal."""
+def shard(mesh: Mesh, data: Batch, rows: list[int], table: AliasTable | None) -> Shards:
+    """Return the rows on the devices of a mesh. The processes have `rows`, one after the other, and this one has
+    `data`; `table` are the probabilities with which rows are drawn, if these are not equal."""
     places = mesh.shape[ROWS] // len(rows)
     if min(rows) < places:
         raise ValueError(f"data must have at least one row for each of {places} devices, got {min(rows)} rows")
-    each = [length for some in rows for length in lengths(some, places)]
+    each = [some // places + (place < some % places) for some in rows for place in range(places)]  # as equal as can be
     starts, longest = np.concatenate([[0], np.cumsum(each)]), max(each)
     mine = starts - starts[places * jax.process_index()]
 
-    def block(column: Any, place: int) -> np.ndarray:
+    def block(column: np.ndarray | Column, place: int) -> np.ndarray:
         part = np.asarray(column[mine[place] : mine[place + 1]])
         part = part.astype(jax.dtypes.canonicalize_dtype(part.dtype), copy=False)
         return filled(part, longest)
@@ -168,7 +168,7 @@ def spread(mesh: Mesh, data: Batch, rows: list[int], table: AliasTable | None) -
 
 
 def _assembled(mesh: Mesh, block: Callable[[int], np.ndarray]) -> Array:
-    """An array by rows: on each device of this process, the block of its place along the axis of rows."""
+    """Return an array by rows: on each device of this process, the block of its place along the axis of rows."""
     parts = [
         jax.device_put(block(place), device, may_alias=False)
         for (_, place), device in np.ndenumerate(mesh.devices)
@@ -178,10 +178,10 @@ def _assembled(mesh: Mesh, block: Callable[[int], np.ndarray]) -> Array:
     return jax.make_array_from_single_device_arrays(shape, NamedSharding(mesh, PartitionSpec(ROWS)), parts)
 
 
-def replicated(mesh: Mesh, tree: Any) -> Any:
-    """The arrays of a tree on every device; plain numbers stay what they are."""
+def replicated(mesh: Mesh, tree: T) -> T:
+    """Return the arrays of a tree on every device; plain numbers stay what they are."""
 
-    def everywhere(leaf: Any) -> Any:
+    def everywhere(leaf: object) -> object:
         if not isinstance(leaf, jax.Array):
             return leaf
         here = [device for device in mesh.devices.flat if device.process_index == jax.process_index()]

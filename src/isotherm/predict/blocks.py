@@ -16,7 +16,7 @@ from isotherm.data.batches import filled
 from isotherm.lib.progress import progress_bar
 from isotherm.lib.types import Batch, Example, Params
 from isotherm.predict.draws import Draws
-from isotherm.targets.parameter_names import variable_names
+from isotherm.targets.parameters import variable_names
 
 VALUES = 2**25  # bytes of values at all draws, of one block of rows
 MOST_DRAWS = 128  # computed together

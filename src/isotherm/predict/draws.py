@@ -9,7 +9,7 @@ import numpy as np
 from isotherm.data.batches import filled
 from isotherm.lib.types import Params, Results
 from isotherm.run.labels import good_chains
-from isotherm.targets import parameter_names
+from isotherm.targets import parameters
 
 KEPT = 2**26  # bytes of draws that are kept between blocks of rows; more are read again
 
@@ -24,8 +24,8 @@ class Draws:
         self.dataset = posterior.isel(chain=good, draw=slice(None, None, every))
         arrays = {str(name): array for name, array in self.dataset.data_vars.items()}
         shaped = {name: np.zeros(array.shape[2:], array.dtype) for name, array in arrays.items()}
-        self.params = parameter_names.nested_params(shaped) if init is None else init
-        self.names = parameter_names.variable_names(self.params)
+        self.params = parameters.nested_params(shaped) if init is None else init
+        self.names = parameters.variable_names(self.params)
         if sorted(self.names) != sorted(arrays):
             raise ValueError(
                 f"the draws have {', '.join(arrays)}, and init has {', '.join(self.names)}; give init= as in the run"

@@ -19,7 +19,7 @@ from isotherm.report.html import Entry, Table
 from isotherm.run.check import Moments, Verdict, check, check_without_data, watched_draws
 from isotherm.run.labels import first_bad_steps
 from isotherm.run.verdict import STRICT, friction_law, has_friction, sizes, temperature_law
-from isotherm.targets.target import opened
+from isotherm.targets.target import with_defaults
 
 WORST = 3  # parameters with a trace
 TRACE = (
@@ -98,7 +98,7 @@ def report(
     """
     require("matplotlib", "plots", "a report")
     if posterior is not None:
-        _, data, _ = opened(posterior, data)
+        data = with_defaults(posterior, data)[1]
     if (posterior is None) != (data is None):
         missing = "data" if data is None else "posterior"
         raise ValueError(f"posterior and data must be given together, and {missing} is missing")

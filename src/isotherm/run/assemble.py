@@ -13,15 +13,15 @@ from isotherm.data import processes
 from isotherm.data.alias_table import AliasTable, make_table
 from isotherm.data.batches import Batches, placed
 from isotherm.data.on_disk import Column, on_disk
-from isotherm.data.sharded import CHAINS, Shards, make_mesh, spread
+from isotherm.data.sharded import CHAINS, ROWS, Shards, make_mesh, shard
 from isotherm.lib import arguments
 from isotherm.lib.types import Batch, Float, Json, Params
 from isotherm.posterior import Posterior
 from isotherm.samplers.base import Sampler, check_sampler
 from isotherm.targets import checks
 from isotherm.targets.evaluation import Evaluation
-from isotherm.targets.start import MOST_SEED, started
-from isotherm.targets.target import Target, opened
+from isotherm.targets.parameters import MOST_SEED, initial_positions
+from isotherm.targets.target import Target, with_defaults
 
 MOST_CHAINS = 2**16  # far more than anyone runs: a slip of the keyboard, not a wish
 
@@ -74,7 +74,7 @@ def make_run(
             raise TypeError(f"replace must be True or False, got {replace!r}")
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name must be a string, got {name!r}")
-        model, given, begin = opened(posterior, data, init)
+        model, given, begin = with_defaults(posterior, data, init)
         return *integers, model, checks.checked_data(given), begin
 
     chains, seed, posterior, data, init = processes.agreed(settings_and_data)
@@ -83,19 +83,19 @@ def make_run(
         checks.check_no_table(posterior)
         table = make_table(processes.joined(processes.agreed(lambda: np.array(probabilities, np.float64))))
     elif table is None:
-        table = posterior.table
+        table = posterior.row_probabilities
 
     def run() -> Run:
         checks.check_row_count(sum(rows))
         if table is not None:
             checks.check_table(table, sum(rows), bool(replace))
         batches = Batches(sum(rows), checks.chosen_batch_size(posterior, batch_size), bool(replace))
-        evaluation, starts = started(posterior, data, init, batches, table, chains, seed)
+        evaluation, starts = initial_positions(posterior, data, init, batches, table, chains, seed)
         made = Run(sampler, evaluation, data, starts, seed, name, notes or {})
         mesh = mesh_for(data, devices, over, chains)
         if mesh is None:
             return made._replace(data=jax.tree.map(placed, data))
-        return made._replace(data=(here := jax.tree.map(on_host, data)), shards=spread(mesh, here, rows, table))
+        return made._replace(data=(here := jax.tree.map(on_host, data)), shards=shard(mesh, here, rows, table))
 
     made = processes.agreed(run)
     columns = [f"{name}: {array.dtype} of shape (…, {array.shape[1:]})" for name, array in checks.named("data", data)]
@@ -115,6 +115,8 @@ def make_run(
 def mesh_for(data: Batch, devices: int | Sequence[jax.Device] | None, over: str, chains: int) -> Mesh | None:
     """The devices that chains or rows are spread over, if there are several. Data on disk are read as they are needed
     by one device, unless more are asked for, which then hold them in their memory."""
+    if devices is None and jax.device_count() == 1 and over in (CHAINS, ROWS):
+        return None
     mesh = make_mesh(devices, over, chains)
     unasked = devices is None and over == CHAINS and not processes.several()
     return None if unasked and on_disk(data) else mesh

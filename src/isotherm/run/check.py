@@ -16,12 +16,11 @@ from isotherm.posterior import Posterior
 from isotherm.run.goal import watched
 from isotherm.run.labels import as_sampled, first_bad_steps
 from isotherm.run.verdict import RARE, STRICT, Line, converged, entries, sizes, statistics
-from isotherm.targets.anchor import MOST_PARAMETERS
-from isotherm.targets.checks import as_data, check_data
+from isotherm.targets.checks import checked_data
 from isotherm.targets.forces import forces_at
-from isotherm.targets.parameter_names import named_entries, nested_params
-from isotherm.targets.start import is_function, starting_points
-from isotherm.targets.target import Target, opened
+from isotherm.targets.noisy import DENSE_PARAMETERS
+from isotherm.targets.parameters import is_function, named_entries, nested_params, starting_points
+from isotherm.targets.target import Target, with_defaults
 
 SHIFT = 0.1  # standard deviations by which the mean may be off, root mean square over parameters,
 WORST_SHIFT = 0.15  # and for one parameter
@@ -96,9 +95,8 @@ def check(
         A `Verdict`: `bool(verdict)`, `print(verdict)`, `verdict.table`.
     """
     seed = arguments.integer("seed", seed, 0)
-    target, data, _ = opened(posterior, data)
-    data = as_data(data)
-    check_data(data)
+    target, data, _ = with_defaults(posterior, data)
+    data = checked_data(data)
     tree = as_sampled(tree)
     names, draws, params = _draws(tree, init)
     with Passes(len(jax.tree.leaves(data)[0]), progress) as passes:
@@ -106,9 +104,9 @@ def check(
         lines, moments = _own_numbers(tree, draws[..., chosen], [names[i] for i in chosen]), None
         not_checked = [OTHER_MODES]
         finite = np.isfinite(draws).all(axis=(1, 2))
-        if draws.shape[2] > MOST_PARAMETERS:
+        if draws.shape[2] > DENSE_PARAMETERS:
             not_checked.append(
-                f"mean, variance and tails: they need d×d matrices, for up to {MOST_PARAMETERS:,} parameters"
+                f"mean, variance and tails: they need d×d matrices, for up to {DENSE_PARAMETERS:,} parameters"
             )
         elif draws.shape[1] < FEWEST_DRAWS or not finite.any():
             not_checked.append("mean, variance and tails: there are too few draws")

@@ -10,14 +10,14 @@ from isotherm.data.processes import rows_of
 from isotherm.lib.types import Vector
 from isotherm.run.assemble import Run
 from isotherm.run.plan import Plan
-from isotherm.targets.parameter_names import variable_names
+from isotherm.targets.noisy import DENSE_PARAMETERS
+from isotherm.targets.parameters import variable_names
 
 ROWS = 1000  # examples, at least, that S is compared on; the same at all positions
 POSITIONS = 32  # draws at which it is compared, at most
 FEWEST = 8  # at least
 MOST_KEPT = 128  # draws of a run that are kept to choose from; the first half of them may still be burn-in
 LEAST_STEPS = 2000  # after burn-in: a shorter run says too little
-MOST_PARAMETERS = 1024  # for which d×d matrices are compared
 LARGEST_CHANGE = 0.2  # root mean square of the relative change of S over directions and draws: posteriors that came out
 # right had 0.01 to 0.07, hierarchies that did not 0.29 and 0.37 (benchmarks/unfriendly.py)
 NAMED = 0.8  # a correlation above which a parameter is named
@@ -30,8 +30,9 @@ class Seen:
     and may change."""
 
     def __init__(self, run: Run, plan: Plan) -> None:
-        constant = getattr(run.sampler, "assumes_constant_noise", False) and not run.evaluation.posterior.is_whitened
-        self.wanted = constant and run.starts.shape[1] <= MOST_PARAMETERS and plan.steps - plan.burn_in >= LEAST_STEPS
+        target = run.evaluation.target
+        constant = getattr(run.sampler, "assumes_constant_noise", False) and not target.curvature_is_identity
+        self.wanted = constant and run.starts.shape[1] <= DENSE_PARAMETERS and plan.steps - plan.burn_in >= LEAST_STEPS
         self.every, self.kept = 1, dict[int, np.ndarray]()
 
     def add(self, first: int, positions: np.ndarray) -> None:
@@ -97,7 +98,7 @@ def _where(run: Run, positions: np.ndarray, along: np.ndarray) -> str:
         return ""
     marked = np.zeros(positions.shape[1], positions.dtype)
     marked[np.nanargmax(correlations)] = 1
-    params = run.evaluation.unravel(jnp.asarray(marked))
+    params = run.evaluation.target.unravel(jnp.asarray(marked))
     name = next(
         name for name, leaf in zip(variable_names(params), jax.tree.leaves(params), strict=True) if np.any(leaf)
     )

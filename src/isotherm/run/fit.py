@@ -19,10 +19,10 @@ from isotherm.run.plan import Plan
 from isotherm.run.sample import check_place, run_to_end
 from isotherm.samplers import eccadl
 from isotherm.targets import checks
-from isotherm.targets.anchor import LARGE_SHARE, CannotAnchor, anchor
-from isotherm.targets.anchored import Anchored
-from isotherm.targets.start import is_function
-from isotherm.targets.target import Target, opened
+from isotherm.targets.anchor import LARGE_SHARE, anchor
+from isotherm.targets.anchored import Anchored, CannotAnchor
+from isotherm.targets.parameters import is_function
+from isotherm.targets.target import Target, results_for_user, with_defaults
 
 BURN_IN = 100  # steps on an anchored posterior: chains start at typical draws, and forget their starts soon
 FIRST_DRAWS = 400  # of each chain, at least, before the first look at convergence
@@ -87,7 +87,7 @@ def fit(
     )
     with processes.together():
         check_place(store)
-        model, data, init = opened(posterior, data, init)
+        model, data, init = with_defaults(posterior, data, init)
         data = processes.agreed(lambda: checks.checked_data(data))
         if mesh_for(data, devices, spread, arguments.integer("chains", chains, 1)) is None:
             data = jax.tree.map(placed, data)  # once for all that follows
@@ -110,7 +110,7 @@ def fit(
                 init = found.mode
             run, plan, most = plain_run(model, data, init, settings, why_not)
             goal = goal._replace(most_steps=most if bound is None else bound)
-        return posterior.results(run_to_end(run, shortened(plan, bound), store, progress, goal))
+        return results_for_user(posterior, run_to_end(run, shortened(plan, bound), store, progress, goal))
 
 
 def anchored_or_why_not(

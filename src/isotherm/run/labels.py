@@ -12,7 +12,7 @@ from isotherm.run.chains import Snapshot
 from isotherm.run.goal import watched
 from isotherm.run.plan import Plan
 from isotherm.samplers.settings import attributes
-from isotherm.targets.parameter_names import variable_names
+from isotherm.targets.parameters import variable_names
 
 UNCONSTRAINED = "unconstrained_posterior"  # ArviZ's name of the group
 LIBRARY = {"inference_library": "isotherm", "inference_library_version": __version__}
@@ -22,7 +22,8 @@ class Labels:
     """Turns a run's arrays into labelled ones."""
 
     def __init__(self, run: Run, plan: Plan) -> None:
-        self.unravel, self.flat = run.evaluation.unravel, jax.ShapeDtypeStruct(run.starts.shape[1:], run.starts.dtype)
+        self.unravel = run.evaluation.target.unravel
+        self.flat = jax.ShapeDtypeStruct(run.starts.shape[1:], run.starts.dtype)
         self.attributes: Json = {
             **attributes(run.sampler),
             "batch_size": run.batches.size,

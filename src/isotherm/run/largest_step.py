@@ -27,10 +27,11 @@ from isotherm.run.on_devices import make_chains
 from isotherm.run.plan import Plan
 from isotherm.samplers import eccadl
 from isotherm.samplers.base import Sampler
-from isotherm.targets.anchor import MOST_PARAMETERS, CannotAnchor, anchor
-from isotherm.targets.anchored import Anchored
+from isotherm.targets.anchor import anchor
+from isotherm.targets.anchored import Anchored, CannotAnchor
 from isotherm.targets.checks import check_starts
 from isotherm.targets.forces import Forces, spread_of
+from isotherm.targets.noisy import DENSE_PARAMETERS
 
 BOUND = 0.1  # standard deviations by which the mean may be off, and by how much the variance, relatively
 CHAINS = 16  # of each run: independent, so that they give the errors however correlated a chain's draws are
@@ -130,10 +131,10 @@ def largest_step(
 
 def find(run: Run, bound: float, progress: bool) -> Found:
     """The largest step size of the run's sampler on the run's posterior and data; its own step size does not matter."""
-    if run.starts.shape[1] > MOST_PARAMETERS:
+    if run.starts.shape[1] > DENSE_PARAMETERS:
         raise ValueError(
             f"the model has {run.starts.shape[1]:,} parameters, and finding a step size needs d×d matrices, for up to "
-            f"{MOST_PARAMETERS:,}; give step_size a number, or use isotherm.eccadl"
+            f"{DENSE_PARAMETERS:,}; give step_size a number, or use isotherm.eccadl"
         )
     rng = np.random.default_rng([run.seed, FIRST_LOOK])
     near, forces, size = surroundings(run, rng, progress)
@@ -144,7 +145,7 @@ def find(run: Run, bound: float, progress: bool) -> Found:
 def surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Forces, int]:
     """The run with CHAINS starts at typical draws, the forces near them, and the rows that one of those needs."""
     evaluation, population = run.evaluation, run.batches.population
-    posterior, params = evaluation.posterior, evaluation.params(jnp.asarray(run.starts[0]))
+    posterior, params = evaluation.target, evaluation.target.params(jnp.asarray(run.starts[0]))
     try:
         anchored = (
             posterior
@@ -155,14 +156,14 @@ def surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Ru
         if reason.is_fault:
             raise
         return piloted(run, rng, progress)
-    forces = Forces(anchored, evaluation.unravel, run.data, rng, Passes(population, show=False))
+    forces = Forces(anchored, run.data, rng, Passes(population, show=False))
     flat = forces.origin + rng.standard_normal((CHAINS, len(forces.origin))) @ forces.factor.T
     return started(run, flat), forces, anchored.chosen_batch_size
 
 
 def piloted(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Forces, int]:
     """The same where the posterior cannot be anchored: what a run of eccadl finds from the user's start."""
-    posterior, params = run.evaluation.posterior, run.evaluation.params(jnp.asarray(run.starts[0]))
+    posterior, params = run.evaluation.target, run.evaluation.target.params(jnp.asarray(run.starts[0]))
     pilot = run._replace(sampler=eccadl(), starts=np.repeat(run.starts[:1], CHAINS, axis=0))
     plan = Plan(PILOT, PILOT // 2, PILOT // 2 // DRAWS[0])
     with line(progress) as show, closing(make_chains(pilot)) as chains, one_lapack_thread():
@@ -183,7 +184,7 @@ def piloted(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Fo
 
 
 def started(run: Run, flat: np.ndarray) -> Run:
-    positions = [np.asarray(run.evaluation.posterior.position(each)) for each in flat.astype(run.starts.dtype)]
+    positions = [np.asarray(run.evaluation.target.position(each)) for each in flat.astype(run.starts.dtype)]
     return run._replace(starts=np.stack(positions))
 
 
@@ -203,7 +204,7 @@ def first_step(run: Run, forces: Forces) -> float:
     """One over the highest frequency (without momentum, its square): half of what is stable without any noise."""
     position, sampler = run.starts[0], run.sampler
     w = sampler.inverse_root_mass(jnp.asarray(position)) if hasattr(sampler, "inverse_root_mass") else 1.0
-    factor = np.eye(len(position)) if run.evaluation.posterior.is_whitened else forces.factor
+    factor = np.eye(len(position)) if run.evaluation.target.curvature_is_identity else forces.factor
     widths = np.linalg.svd(factor / np.broadcast_to(np.asarray(w, np.float64), position.shape)[:, None])[1]
     narrowest = float(widths[-1])
     return narrowest if hasattr(sampler, "friction") else narrowest**2

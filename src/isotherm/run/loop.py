@@ -149,7 +149,7 @@ def _advance(
             return stepped(sampler, evaluation, source(data, parts), state, key, step)
 
         state = over_chains(one)(keys, carry.state, for_step(data, step))
-        flat = over_chains(evaluation.posterior.flat_parameters)(state.position)
+        flat = over_chains(evaluation.target.flat_parameters)(state.position)
         moments = carry.moments.updated(flat, step + 1 - burn_in)
         inside = jnp.abs(flat) < largest(flat.dtype)  # NaN is not
         bad = ~inside.all(axis=1) & (carry.first_bad_step < 0)

@@ -56,7 +56,7 @@ class SpreadChains(Chains):
         draws = self._advanced(self.program, self._data, plan, first, last)
         if isinstance(self._data, Shards) and (self.first_bad_steps != bad).any():
             self._carries = before
-            draws = self._advanced(self._roomy, self._data.with_room_for_all(), plan, first, last)
+            draws = self._advanced(self._roomy, self._data.with_capacity_for_all(), plan, first, last)
         return draws
 
     def _advanced(self, program: Compiled, data: Batch, plan: Plan, first: int, last: int) -> Draws:
@@ -99,7 +99,7 @@ class SpreadChains(Chains):
         """As one program a device; on a CPU, where a step is small, on one thread each."""
         run, data = self.run, self._data
         if roomy:
-            data = data.with_room_for_all()
+            data = data.with_capacity_for_all()
         options: dict[str, Any] = {}
         if with_options and jax.default_backend() == "cpu":
             small = run.batches.size * run.starts.shape[1] <= ONE_THREAD_UP_TO

@@ -34,8 +34,8 @@ from isotherm.store import anchor, identity
 from isotherm.store.disk import StoreError
 from isotherm.store.folder import SAMPLER, Checkpoint, as_path, latest, locked
 from isotherm.store.header import Header
-from isotherm.targets.start import flattening
-from isotherm.targets.target import opened
+from isotherm.targets.parameters import flattening
+from isotherm.targets.target import results_for_user, with_defaults
 
 Tree = TypeVar("Tree")
 
@@ -85,7 +85,7 @@ def resume(
 
         recorder = processes.agreed(old_store)
         tree = execute(moving, plan, header.step, header.seconds, recorder, progress, goal_of(header))
-        return posterior.results(finished(tree, path))
+        return results_for_user(posterior, finished(tree, path))
 
 
 def continued(header: Header, more: int) -> tuple[Header, Plan]:
@@ -115,7 +115,7 @@ def rebuild_run(
 ) -> Run:
     """The run of a checkpoint; `sampler` and `init` where they could not be stored."""
     header, where, arrays = saved.header, saved.store, saved.part(SAMPLER)
-    posterior, data, _ = opened(posterior, data)
+    target, data, _ = with_defaults(posterior, data)
     refuse(where, "different JAX settings", changes(header.numerics, identity.numerics()))
     warn_versions(where, header.versions)
     try:
@@ -130,9 +130,10 @@ def rebuild_run(
     refuse(where, "another sampler", settings.differences(header.sampler, arrays, sampler, header.plan["steps"]))
     _, unravel = flattening(init)
     parameters = sum(np.size(leaf) for leaf in jax.tree.leaves(init))
-    posterior, table = anchor.read(saved.path.parent, header.constants, posterior, unravel, parameters)
+    target = dataclasses.replace(target, unravel=unravel)
+    target, table = anchor.read(saved.path.parent, header.constants, target, parameters)
     run = make_run(
-        posterior,
+        target,
         sampler,
         data,
         init,

@@ -28,6 +28,7 @@ from isotherm.store import anchor
 from isotherm.store.arrays import open_results
 from isotherm.store.folder import HIDDEN, as_path, check_new, locked
 from isotherm.targets.checks import check_starts
+from isotherm.targets.target import results_for_user
 
 
 def sample(
@@ -104,7 +105,7 @@ def sample(
         plan = make_plan(steps, passes, burn_in, thin, run.batches)
         processes.check_same({"steps, passes, burn_in or thin": plan, "store": store is not None})
         check_place(store)
-        return posterior.results(run_to_end(with_step_size(run, progress), plan, store, progress))
+        return results_for_user(posterior, run_to_end(with_step_size(run, progress), plan, store, progress))
 
 
 def check_place(store: str | os.PathLike[str] | None) -> None:

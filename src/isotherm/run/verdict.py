@@ -13,7 +13,7 @@ from isotherm.diagnostics.stein import standard_errors
 from isotherm.lib.types import Results
 from isotherm.run.goal import R_HAT, Goal, watched
 from isotherm.samplers.eccadl import DENSE_UP_TO
-from isotherm.targets.parameter_names import entry
+from isotherm.targets.parameters import entry
 
 KRYLOV = 0.01  # the estimated error of a matrix exponential, relative to the vector it acts on
 MOST_WATCHED = 256  # entries of the parameters, and

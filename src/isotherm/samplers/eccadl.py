@@ -217,7 +217,7 @@ class ECCAdL(Thermostat):
     def _rescales(self, position: Vector, noisy: Noisy) -> bool:
         """Whether M is the sampler's own choice: where the step size is and no mass is given, and K is measured."""
         own = self.step_size is None and self.mass is None and self.kind(position.size) == "dense"
-        return own and not noisy.is_whitened
+        return own and not noisy.curvature_is_identity
 
     def _scale(self, key: RandomKey, position: Vector, noisy: Noisy) -> Vector:
         """M^(−1/2): 1, or, where the columns are of so different scales that float32 would not do, with M the diagonal
@@ -241,7 +241,7 @@ class ECCAdL(Thermostat):
         if self.kind(position.size) == "dense":
             noisy = noisy.fresh(key, position, ROWS * position.size)
         S, K, share = noisy.covariance.whitened(w), noisy.curvature, _bent(noisy) / (2 * self.temperature * distance)
-        parameters_a_row = position.size * S.sampling_error**2 if noisy.share else 0.0
+        parameters_a_row = position.size * S.sampling_error**2 if noisy.sampling.share else 0.0
         return Local(S, K and K.whitened(w), noisy.curvature_ratio, share, parameters_a_row)
 
     def _distance(self, key: RandomKey, state: State, estimate: Estimate, noisy: Noisy, step: Int[Array, ""]) -> Scalar:
@@ -250,14 +250,14 @@ class ECCAdL(Thermostat):
         it. Far away K may be far too small (a logistic regression whose labels are all wrong has none), so at first the
         curvature of a right model counts if it is larger."""
         position, d = state.position, state.position.size
-        few = FORCE * noisy.size  # rows; their evaluation must not need memory that grows with the parameters
+        few = FORCE * noisy.sampling.size  # rows; their evaluation must not need memory that grows with the parameters
         large = noisy.fresh(key, position, max(ROWS * d, few) if isinstance(estimate, Dense) else few)
         force = self._whitening(state.memory.scale, position) * large.force
         found = careful = state.momentum @ state.momentum / self.temperature - d
         chance, least = jnp.zeros_like(found), _positive(1e-6 * estimate.strongest)
         for s, f in zip(estimate.directions(), estimate.rotated(force[None]), strict=True):
             K = jnp.maximum(s.curvature, least)
-            noise = s.noise * large.share / (self.temperature * K)
+            noise = s.noise * large.sampling.share / (self.temperature * K)
             square = f[0] ** 2 / self.temperature
             found += s.sign * jnp.sum(square / K) - s.total(noise)
             careful += s.sign * jnp.sum(square / jnp.maximum(K, noisy.curvature_ratio * s.noise))
@@ -266,7 +266,7 @@ class ECCAdL(Thermostat):
         if isinstance(estimate, LowRank):  # whose mean curvature says nothing where few directions have most of it
             far &= estimate.rest_curvature > KNOWN * estimate.strongest
         allowed = jnp.minimum(found / COOLING, careful * self._grown(step, estimate)) / d
-        return jnp.where(far, jnp.clip(allowed, 1, large.population), 1).astype(position.dtype)
+        return jnp.where(far, jnp.clip(allowed, 1, large.sampling.population), 1).astype(position.dtype)
 
     @staticmethod
     def _grown(step: Int[Array, ""], estimate: Estimate) -> Scalar:
@@ -341,7 +341,7 @@ def _bit_length(step: Int[Array, ""]) -> Int[Array, ""]:
 
 
 def _bent(noisy: Noisy) -> float:
-    return WHITENED if noisy.is_whitened else BENT
+    return WHITENED if noisy.curvature_is_identity else BENT
 
 
 def _largest_step(curvature: Scalar, bent: float) -> Scalar:

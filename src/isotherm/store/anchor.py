@@ -10,7 +10,6 @@ import numpy as np
 
 from isotherm.data.alias_table import AliasTable
 from isotherm.lib.types import Json
-from isotherm.posterior import Unravel
 from isotherm.store import checkpoint
 from isotherm.store.checkpoint import damaged
 from isotherm.targets.anchored import Anchored, Coordinates, Findings
@@ -25,7 +24,7 @@ ANCHOR = ("coordinates.origin", "coordinates.factor", "gradient")
 
 def write(folder: Path, evaluation: Evaluation) -> str:
     """The file's SHA-256; "" if there is nothing to write."""
-    posterior, table = evaluation.posterior, evaluation.table
+    posterior, table = evaluation.target, evaluation.table
     if table is None:
         return ""
     header: Json = {}
@@ -39,9 +38,7 @@ def write(folder: Path, evaluation: Evaluation) -> str:
     return checkpoint.write(folder / NAME, header, arrays)
 
 
-def read(
-    folder: Path, sha256: str, posterior: Target, unravel: Unravel, parameters: int
-) -> tuple[Target, AliasTable | None]:
+def read(folder: Path, sha256: str, posterior: Target, parameters: int) -> tuple[Target, AliasTable | None]:
     """The posterior of the run, made of the user's, and its row probabilities."""
     plain = posterior.plain
     if not sha256:
@@ -71,6 +68,6 @@ def read(
         case _:
             raise damaged(path, "what was found on the way to the anchor is missing")
     origin, factor, gradient = (device[name] for name in ANCHOR)
-    model = plain.log_likelihood, plain.log_prior
-    coordinates, hessian = Coordinates(origin, factor), device.get("hessian")
-    return Anchored(*model, coordinates, gradient, hessian, table, findings, unravel), table
+    arrays = {"gradient": gradient, "hessian": device.get("hessian"), "rows": table}
+    coordinates = Coordinates(origin, factor)
+    return Anchored(**vars(plain), coordinates=coordinates, **arrays, findings=findings), table

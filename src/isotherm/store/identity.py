@@ -17,7 +17,7 @@ from isotherm.lib.version import __version__
 from isotherm.store.arrays import check_name
 from isotherm.targets.checks import named
 from isotherm.targets.evaluation import Evaluation
-from isotherm.targets.parameter_names import variable_names
+from isotherm.targets.parameters import variable_names
 
 # A model is recognised by its two log densities at positions near and far from 0, on both sides, and on rows from all
 # over the data, summed in blocks. Another compiler's rounding moves a sum by about 1e-6 of its terms in float32.
@@ -127,9 +127,9 @@ def probe(evaluation: Evaluation, starts: np.ndarray, data: Batch) -> Json:
 @jax.jit
 def _densities(evaluation: Evaluation, positions: jax.Array, rows: Batch) -> tuple[jax.Array, jax.Array]:
     def both(position: jax.Array) -> tuple[jax.Array, jax.Array]:
-        params = evaluation.unravel(position)
-        values = jax.vmap(evaluation.posterior.log_likelihood, in_axes=(None, 0))(params, rows)
-        return values, jnp.asarray(evaluation.posterior.log_prior(params))
+        params = evaluation.target.unravel(position)
+        values = jax.vmap(evaluation.target.log_likelihood, in_axes=(None, 0))(params, rows)
+        return values, jnp.asarray(evaluation.target.log_prior(params))
 
     return jax.lax.map(both, positions)
 
@@ -152,7 +152,7 @@ def model_differences(stored: Json, evaluation: Evaluation, starts: np.ndarray, 
 def layout(evaluation: Evaluation, starts: np.ndarray) -> Json:
     """The structure of the parameters: dicts with string keys, lists and tuples of arrays; else its leaves alone."""
     flat = jax.ShapeDtypeStruct(starts.shape[1:], starts.dtype)
-    params = jax.eval_shape(evaluation.unravel, flat)
+    params = jax.eval_shape(evaluation.target.unravel, flat)
     for name in variable_names(params):
         check_name(name)
     leaves = [

@@ -20,12 +20,11 @@ from jax.tree_util import register_dataclass
 
 from isotherm.data.alias_table import AliasTable
 from isotherm.lib.types import Example, Matrix, Number, Params, Scalar, Vector
-from isotherm.posterior import Unravel
 from isotherm.targets.target import Target
 
-START = 2**31  # the random stream of starting points: no step has this number
 ARRAYS = ("coordinates", "gradient", "hessian", "rows", "findings")
 FUNCTIONS = ("log_likelihood", "log_prior", "unravel")
+START = 2**31  # the random stream of starting points: no step has this number
 
 
 class Coordinates(NamedTuple):
@@ -38,11 +37,11 @@ class Coordinates(NamedTuple):
         return jnp.asarray(self.origin) + self.shift(z)
 
     def shift(self, z: Vector) -> Vector:
-        """θ − θ̂."""
+        """Return θ − θ̂."""
         return jnp.asarray(self.factor) @ z
 
     def position(self, flat: np.ndarray) -> np.ndarray:
-        """The z of flat parameters, computed on the host in float64."""
+        """Return the z of flat parameters, computed on the host in float64."""
         shift = np.asarray(flat, np.float64) - np.asarray(self.origin, np.float64)
         return np.linalg.solve(np.asarray(self.factor, np.float64), shift).astype(self.origin.dtype)
 
@@ -53,15 +52,26 @@ class Findings(NamedTuple):
     passes: Number  # over the data, that the search took
     distance: Number  # of the anchor from the mode, in standard deviations, root mean square over directions
     batch_size: Number  # chosen; the noises below are at this size
-    noise: Number  # over the curvature, h²S/2 at h = 1, in its noisiest direction
+    noise: Number  # relative to the curvature, h²S/2 at h = 1, in the noisiest direction
     plain_noise: Number  # the same without Taylor terms and leverage
-    bend: Number  # how far the force at typical draws is from a Gaussian's, over its size
+    bend: Number  # how far the force at typical draws is from a Gaussian's, relative to its size
     modes: Number  # 2 if another mode was seen, else 1
 
 
+UNKNOWN = Findings(0, 0, 1, 0, 0, 0, 1)
+
+
+class CannotAnchor(ValueError):
+    """Why a posterior cannot be anchored, in a sentence. `is_fault`: no other sampler can sample it either."""
+
+    def __init__(self, reason: str, is_fault: bool = False) -> None:
+        super().__init__(reason)
+        self.is_fault = is_fault
+
+
 @partial(register_dataclass, data_fields=ARRAYS, meta_fields=FUNCTIONS)
-@dataclass(frozen=True, repr=False)
-class Anchored(Target, has_arrays=True):
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Anchored(Target):
     """What `isotherm.anchor` returns; it goes wherever a `Posterior` goes. `log_likelihood` and `log_prior` are the
     model's."""
 
@@ -70,16 +80,16 @@ class Anchored(Target, has_arrays=True):
     hessian: Matrix | None  # LᵀHL; without it, the Taylor polynomials are of first order
     rows: AliasTable
     findings: Findings
-    unravel: Unravel  # from flat parameters to the user's
 
-    is_whitened = True
+    curvature_is_identity = True
+    rows_are_checked = True
 
     @property
     def order(self) -> int:
         return 1 if self.hessian is None else 2
 
     @property
-    def table(self) -> AliasTable:
+    def row_probabilities(self) -> AliasTable:
         return self.rows
 
     @property
@@ -92,7 +102,7 @@ class Anchored(Target, has_arrays=True):
         return self.unravel(jnp.asarray(self.coordinates.origin))
 
     def typical_params(self, seed: int, chains: int) -> list[Params]:
-        """Draws from the Gaussian that approximates the posterior."""
+        """Return draws from the Gaussian that approximates the posterior."""
         z = np.random.default_rng([seed, START]).standard_normal((chains, len(self.gradient)))
         origin, factor = (np.asarray(part, np.float64) for part in self.coordinates)
         return [self.unravel(jnp.asarray(flat, self.gradient.dtype)) for flat in origin + z @ factor.T]
@@ -103,12 +113,12 @@ class Anchored(Target, has_arrays=True):
     def position(self, flat: np.ndarray) -> np.ndarray:
         return self.coordinates.position(flat)
 
-    def estimated(self, position: Vector, unravel: Unravel, example: Example) -> Scalar:
-        """ℓ_i − T_i."""
+    def estimated(self, position: Vector, example: Example) -> Scalar:
+        """Return ℓ_i − T_i."""
         origin, delta = jnp.asarray(self.coordinates.origin), self.coordinates.shift(position)
 
         def log_likelihood(flat: Vector) -> Scalar:
-            return self.log_likelihood(unravel(flat), example)
+            return self.log_likelihood(self.unravel(flat), example)
 
         def slope(flat: Vector) -> tuple[Scalar, Scalar]:
             return jax.jvp(log_likelihood, (flat,), (delta,))
@@ -119,12 +129,12 @@ class Anchored(Target, has_arrays=True):
         (value, first), (_, second) = jax.jvp(slope, (origin,), (delta,))
         return log_likelihood(origin + delta) - (value + first + second / 2)
 
-    def exact(self, position: Vector, unravel: Unravel) -> Scalar:
-        """log π(θ) + G·δ + ½ δᵀHδ; the Taylor terms in z, where float32 is enough whatever the columns' scales."""
+    def exact(self, position: Vector) -> Scalar:
+        """Return log π(θ) + G·δ + ½ δᵀHδ; the Taylor terms in z, where float32 is enough for columns of any scale."""
         known = self.gradient @ position
         if self.hessian is not None:
             known += position @ (self.hessian @ position) / 2
-        return self.log_prior(unravel(self.flat_parameters(position))) + known
+        return self.log_prior(self.params(position)) + known
 
     def __repr__(self) -> str:
         found = self.findings
@@ -135,8 +145,3 @@ class Anchored(Target, has_arrays=True):
             f"(plain {float(found.plain_noise):.2g}); {float(found.distance):.2g} standard deviations from the mode "
             f"after {float(found.passes):.1f} passes over the data{modes}>"
         )
-
-
-def whitened(factor: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """The factor of coordinates in which a curvature that is K in those of `factor` is I: L ← L C⁻ᵀ, K = CCᵀ."""
-    return np.linalg.solve(np.linalg.cholesky(K), factor.T).T

@@ -1,34 +1,35 @@
-"""What can be wrong with a posterior, its data and where the chains start, said before any work is lost."""
+"""Checks of a posterior, its data and where the chains start, before any work is lost."""
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TypeGuard
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from isotherm.data import data_frames
 from isotherm.data.alias_table import AliasTable
-from isotherm.data.data_frames import columns, is_table
 from isotherm.data.on_disk import Column, host, on_disk, open_columns, shapes, stream
 from isotherm.lib.types import Array, Batch, Float, Params, Scalar, Vector
 from isotherm.targets.evaluation import Evaluation
-from isotherm.targets.parameter_names import variable_names
 from isotherm.targets.target import Target
 
-MOST_ROWS = 2**31 - 1  # of all processes together
-LOST = 1e-4  # of a column's range: rounding by more than this changes what the column says
-BLOCK_ROWS = 2**16  # rows looked at together, so that a check needs little memory beside the data
-CHECK_BYTES = 2**24  # of them, at most
-SOME_ROWS = 2**14  # of data on disk whose log-likelihood is checked where anchoring has looked at all rows
-CHECK_ROWS = 256  # rows whose log-likelihood is evaluated together, unless the batch is larger
+# The data
+ROW_NUMBERS = 2**31 - 1  # rows of all processes together
+ROUNDING = 1e-4  # of a column's range: rounding by more than this changes what the column says
+BLOCK_ROWS, BLOCK_BYTES = 2**16, 2**24  # checked together, so that a check needs little memory beside the data
+
+# The log-likelihood
+DENSITY_ROWS = 256  # evaluated together, unless the batch is larger
+CHECKED_AGAIN = 2**14  # rows of data on disk whose log-likelihood is checked where that of all rows has been evaluated
 
 
-def as_arrays(root: str, tree: Any) -> Any:
-    """`tree` with every leaf as an array: what has `__array__`, a table or a number becomes NumPy's. A tree that is a
-    table (pandas, polars, Arrow) becomes a dict of its columns; a table inside a tree becomes a matrix."""
+def as_arrays(root: str, tree: Batch) -> Batch:
+    """Return `tree` with every leaf as an array: what has `__array__`, a table or a number becomes NumPy's. A tree that
+    is a table (pandas, polars, Arrow) becomes a dict of its columns; a table inside a tree becomes a matrix."""
     if is_table(tree):
-        tree = columns(root, tree)
+        tree = data_frames.columns(root, tree)
     try:
         paths, structure = jax.tree_util.tree_flatten_with_path(tree)
     except ValueError as error:  # the only one that JAX raises here
@@ -36,12 +37,14 @@ def as_arrays(root: str, tree: Any) -> Any:
     return jax.tree.unflatten(structure, [_as_array(root + jax.tree_util.keystr(path), leaf) for path, leaf in paths])
 
 
-def as_data(data: Batch) -> Batch:
-    """`data` with every leaf as an array, or as a `Column` where it is on disk and large."""
-    return as_arrays("data", open_columns(data))
+def is_table(tree: object) -> TypeGuard[data_frames.DataFrame]:
+    """Return whether it is a table of pandas, polars, Arrow or whatever else speaks Arrow."""
+    if hasattr(tree, "__array__"):
+        return hasattr(tree, "columns") or hasattr(tree, "column_names")  # which a single column has not
+    return hasattr(tree, "__arrow_c_stream__")
 
 
-def _as_array(name: str, leaf: Any) -> Any:
+def _as_array(name: str, leaf: object) -> Array | np.ndarray | np.generic | Column | complex:
     if isinstance(leaf, Column):
         return leaf
     if isinstance(leaf, np.ma.MaskedArray):
@@ -53,7 +56,7 @@ def _as_array(name: str, leaf: Any) -> Any:
     if isinstance(leaf, jax.Array | bool | int | float | complex):
         return leaf
     if is_table(leaf):
-        return _for_jax(name, np.stack(list(columns(name, leaf).values()), axis=1))
+        return _for_jax(name, np.stack(list(data_frames.columns(name, leaf).values()), axis=1))
     try:
         array = np.asarray(leaf)
     except Exception as error:
@@ -68,26 +71,27 @@ def _as_array(name: str, leaf: Any) -> Any:
 
 
 def _for_jax(name: str, array: np.ndarray | np.generic) -> np.ndarray | np.generic:
-    """`array` in this machine's byte order, the only one that JAX knows; refused where its numbers are too long."""
+    """Return `array` in this machine's byte order, the only one that JAX knows; refuse numbers that are too long."""
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         raise TypeError(f"{name} must have at most 64 bits, got dtype {array.dtype}; convert it: .astype(np.float64)")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def checked_data(data: Batch) -> Batch:
-    """`data` as arrays, if they can be used."""
-    arrays = as_data(data)
+    """Return `data` with every leaf as an array, or as a `Column` where it is on disk and large; refuse bad ones."""
+    arrays = as_arrays("data", open_columns(data))
     check_data(arrays)
     return arrays
 
 
 def check_row_count(rows: int) -> None:
-    if rows > MOST_ROWS:
-        raise ValueError(f"data must have at most {MOST_ROWS:,} rows, which 32 bits can number, got {rows:,}")
+    """Refuse more rows than can be numbered."""
+    if rows > ROW_NUMBERS:
+        raise ValueError(f"data must have at most {ROW_NUMBERS:,} rows, which 32 bits can number, got {rows:,}")
 
 
-def check_data(data: Batch) -> int:
-    """The number of examples, if all arrays agree on it, are finite and keep what they say on the device."""
+def check_data(data: Batch) -> None:
+    """Refuse arrays that differ in their number of rows, are not finite or lose digits on the device."""
     arrays = list(named("data", data))
     if not arrays:
         raise ValueError(f"data holds no array, got {data!r}")
@@ -113,26 +117,26 @@ def check_data(data: Batch) -> int:
         check_kept(name, array)
         if isinstance(array, Column):
             array.known["checked"] = name
-    return int(array.shape[0])
 
 
-def chosen_batch_size(posterior: Target, batch_size: int | None) -> int:
-    """The one that is given, or the posterior's own choice."""
-    size = posterior.chosen_batch_size if batch_size is None else batch_size
+def chosen_batch_size(target: Target, batch_size: int | None) -> int:
+    """Return the one that is given, or the target's own choice."""
+    size = target.chosen_batch_size if batch_size is None else batch_size
     if size is None:
         raise TypeError("batch_size must be given, unless the posterior comes from isotherm.anchor; try batch_size=500")
     return size
 
 
-def check_no_table(posterior: Target) -> None:
-    if posterior.table is not None:
+def check_no_table(target: Target) -> None:
+    """Refuse row probabilities for a target that has its own."""
+    if target.row_probabilities is not None:
         raise ValueError(
             "probabilities must not be given with an anchored posterior, which has its own; leave them out"
         )
 
 
 def check_table(table: AliasTable, population: int, replace: bool) -> None:
-    """Row probabilities are for these rows, and for batches with replacement."""
+    """Refuse row probabilities of other rows, or with batches without replacement."""
     if len(table.weights) != population:
         raise ValueError(
             f"there are probabilities for {len(table.weights)} rows, and data has {population}; give one for each row, "
@@ -167,42 +171,13 @@ def check_kept(name: str, array: np.ndarray | Column) -> None:
                 f"{name} has {most if most > 0 else least}, which {dtype} cannot hold; recode it, {remedy}"
             )
         return
-    bad = np.flatnonzero((worst > LOST * (high - low)) & (high > low))
+    bad = np.flatnonzero((worst > ROUNDING * (high - low)) & (high > low))
     if bad.size:
         where = f", column {bad[0]}," if array.ndim > 1 else ""
         raise ValueError(
             f"{name}{where} is rounded by up to {worst[bad[0]]:.3g} in {dtype}, and varies by little more; subtract "
             f"its mean first, {remedy}"
         )
-
-
-def check_params(params: Params) -> None:
-    arrays = list(named("init", params))
-    if not arrays:
-        raise ValueError(f"init holds no array, got {params!r}; give the parameters to start from")
-    for name, array in arrays:
-        if array.dtype.kind != "f" and array.dtype != jnp.bfloat16:
-            raise TypeError(
-                f"{name} must be a floating array, got dtype {array.dtype}; parameters are moved by forces, so "
-                "write 0.0 rather than 0, and keep integers in the data"
-            )
-        if not array.size:
-            raise ValueError(f"{name} must have at least one entry, got shape {array.shape}; leave it out")
-        check_finite(name, array, "entry")
-    check_names(params)
-
-
-def check_names(params: Params) -> None:
-    """Each array gets a name of its own in the results."""
-    names = variable_names(params)
-    taken = {"chain": 1, "draw": 1}
-    for name, leaf in zip(names, jax.tree.leaves(params), strict=True):
-        for label in (name, *(f"{name}_dim_{axis}" for axis in range(np.ndim(leaf)))):
-            taken[label] = taken.get(label, 0) + 1
-    for name in names:
-        if "/" in name or taken[name] > 1:
-            why = "contains a slash" if "/" in name else "is also the name of another array or dimension of the results"
-            raise ValueError(f"init has a parameter named {name!r}, which {why}; rename it")
 
 
 def check_finite(name: str, array: np.ndarray | Column, word: str) -> None:
@@ -222,17 +197,17 @@ def check_finite(name: str, array: np.ndarray | Column, word: str) -> None:
 
 def _block_rows(array: np.ndarray | Column) -> int:
     row = array.nbytes // len(array) if array.ndim and len(array) else 1
-    return max(1, min(BLOCK_ROWS, CHECK_BYTES // max(1, row)))
+    return max(1, min(BLOCK_ROWS, BLOCK_BYTES // max(1, row)))
 
 
-def check_model(posterior: Target, params: Params, data: Batch) -> None:
-    """Both functions can be hashed and, traced on shapes alone, return scalars."""
+def check_model(target: Target, params: Params, data: Batch) -> None:
+    """Refuse functions that cannot be hashed or, traced on shapes alone, do not return scalars."""
     example = jax.tree.map(
         lambda column: jax.ShapeDtypeStruct(jnp.shape(column)[1:], jnp.result_type(column)), shapes(data)
     )
     shaped = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), params)
     for name, inputs, each in (("log_likelihood", (shaped, example), " for one example"), ("log_prior", (shaped,), "")):
-        function = getattr(posterior, name)
+        function = getattr(target, name)
         try:
             hash(function)
         except TypeError as error:
@@ -255,12 +230,12 @@ def check_model(posterior: Target, params: Params, data: Batch) -> None:
             raise TypeError(f"{name} must return a floating number, got dtype {dtype}; {hint}")
 
 
-def check_derivatives(evaluation: Evaluation, position: Any, data: Batch) -> None:
+def check_derivatives(evaluation: Evaluation, position: np.ndarray, data: Batch) -> None:
     """Refuse a model that JAX cannot linearise over a batch (a callback, a loop of unknown length), in our words."""
 
     def force(position: Vector, data: Batch) -> Vector:
         batch = jax.tree.map(lambda column: column[:2], data)
-        return evaluation.posterior.noisy(position, batch, population=2, unravel=evaluation.unravel).force
+        return evaluation.target.noisy(position, batch, population=2).force
 
     try:
         jax.eval_shape(force, position, shapes(data))
@@ -277,7 +252,7 @@ def check_derivatives(evaluation: Evaluation, position: Any, data: Batch) -> Non
 
 
 def check_starts(evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], data: Batch) -> None:
-    """The log-prior of every start, and the log-likelihood of every row at the first, are finite."""
+    """Refuse starts at which the log-prior is not finite, or, at the first, the log-likelihood of a row."""
     where = "init" if (starts == starts[0]).all() else "init(key) of chain {}"
     priors, row, bad, value = (
         _densities_on_disk(evaluation, starts, data)
@@ -301,12 +276,11 @@ def check_starts(evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], 
 def _densities_on_disk(
     evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], data: Batch
 ) -> tuple[np.ndarray, int, int, float]:
-    """The same for data on disk, one block after the other; for an anchored posterior on some rows only, since
-    anchoring has looked at all."""
+    """Return the same for data on disk, one block after the other; of some rows only where all have been evaluated."""
     rows = len(jax.tree.leaves(data)[0])
     numbers: np.ndarray | range = range(rows)
-    if evaluation.posterior.is_whitened:
-        numbers = np.linspace(0, rows - 1, SOME_ROWS).astype(np.int64)
+    if evaluation.target.rows_are_checked:
+        numbers = np.linspace(0, rows - 1, CHECKED_AGAIN).astype(np.int64)
         data = jax.tree.map(lambda column: host(column)[numbers], data)
     row, bad, value = 0, 0, 0.0
     for first, block in stream(data):
@@ -319,10 +293,10 @@ def _densities_on_disk(
 
 @jax.jit
 def _densities_at_start(evaluation: Evaluation, starts: Float[Array, "chains d"], data: Batch) -> tuple[Array, ...]:
-    """The log-priors; then the first row whose log-likelihood is not finite, how many there are, and its value."""
-    params, rows = evaluation.params(starts[0]), jax.tree.leaves(data)[0].shape[0]
-    size = min(rows, max(evaluation.batches.size, CHECK_ROWS))
-    log_likelihoods = jax.vmap(evaluation.posterior.log_likelihood, in_axes=(None, 0))
+    """Return the log-priors; then the first row whose log-likelihood is not finite, how many are, and its value."""
+    params, rows = evaluation.target.params(starts[0]), jax.tree.leaves(data)[0].shape[0]
+    size = min(rows, max(evaluation.batches.size, DENSITY_ROWS))
+    log_likelihoods = jax.vmap(evaluation.target.log_likelihood, in_axes=(None, 0))
 
     def block(first: Scalar) -> Float[Array, " size"]:  # `jax.lax.map` over the rows would copy all of the data
         batch = jax.tree.map(lambda column: jax.lax.dynamic_slice_in_dim(column, first, size), data)
@@ -341,24 +315,24 @@ def _densities_at_start(evaluation: Evaluation, starts: Float[Array, "chains d"]
     dtype = jax.eval_shape(block, jnp.int32(0)).dtype
     blocks, zero = jnp.int32(-(-rows // size)), jnp.int32(0)
     row, bad, value = jax.lax.fori_loop(zero, blocks, look, (zero, zero, jnp.zeros((), dtype)))
-    priors = jax.lax.map(lambda start: evaluation.posterior.log_prior(evaluation.params(start)), starts)
+    priors = jax.lax.map(lambda start: evaluation.target.log_prior(evaluation.target.params(start)), starts)
     return priors, row, bad, value
 
 
-def named(root: str, tree: Any) -> Iterator[tuple[str, np.ndarray | Column]]:
-    """The arrays of a tree as NumPy sees them, or on disk, each with the words a user would write to reach it."""
+def named(root: str, tree: Batch) -> Iterator[tuple[str, np.ndarray | Column]]:
+    """Yield the arrays of a tree as NumPy sees them, or on disk, each with the words a user writes to reach it."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         yield root + jax.tree_util.keystr(path), host(leaf)
 
 
 def reason(error: Exception) -> str:
-    """The error's type and first line, and the next line where the first ends with a colon."""
+    """Return the error's type and first line, and the next line where the first ends with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     words = lines[:2] if lines and lines[0].endswith(":") else lines[:1]
     return f"{type(error).__name__}: {' '.join(words)}" if words else type(error).__name__
 
 
-def _shapes(tree: Any) -> str:
+def _shapes(tree: Batch) -> str:
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     shapes = [f"{jax.tree_util.keystr(path) or 'an array'} of shape {jnp.shape(leaf)}" for path, leaf in leaves]
     return ", ".join(shapes) or "nothing"

@@ -7,9 +7,8 @@ from jax.tree_util import register_dataclass
 
 from isotherm.data.alias_table import AliasTable
 from isotherm.data.batches import Batches, Requests
-from isotherm.data.sharded import Part, Shards
-from isotherm.lib.types import Array, Batch, Float, Params, RandomKey, Scalar, Vector
-from isotherm.posterior import Unravel
+from isotherm.data.sharded import BatchShard, Shards
+from isotherm.lib.types import Array, Batch, Float, RandomKey, Scalar, Vector
 from isotherm.targets.noisy import Noisy
 from isotherm.targets.target import Target
 
@@ -17,15 +16,13 @@ from isotherm.targets.target import Target
 @register_dataclass
 @dataclass(frozen=True)
 class Evaluation:
-    """A posterior, the way from flat parameters back to the user's, how batches are drawn, and with which
-    probabilities, if not equal ones.
+    """A target, how batches of its data are drawn, and with which probabilities, if not equal ones.
 
     It is a pytree: functions and sizes are part of the compiled program, arrays are its arguments. The data are not
     part of it.
     """
 
-    posterior: Target
-    unravel: Unravel = field(metadata={"static": True})
+    target: Target
     batches: Batches = field(metadata={"static": True})
     table: AliasTable | None = None
 
@@ -39,11 +36,11 @@ class Evaluation:
             return self.at(position, batch, weights, self.batches.size, part)
 
         batch, weights, part = self.taken(batch_key, data, self.batches)
-        return replace(self.at(position, batch, weights, part=part), _fresh=fresh), next_key
+        return replace(self.at(position, batch, weights, shard=part), _fresh=fresh), next_key
 
     def taken(
         self, key: RandomKey, data: Batch, batches: Batches
-    ) -> tuple[Batch, Float[Array, " n"] | None, Part | None]:
+    ) -> tuple[Batch, Float[Array, " n"] | None, BatchShard | None]:
         """A batch, and how often each of its rows counts; None if all count alike. Where the rows are spread over
         devices, those of the batch that are here, and what part of it they are."""
         if isinstance(data, Requests):
@@ -60,25 +57,14 @@ class Evaluation:
         batch: Batch,
         weights: Float[Array, " n"] | None = None,
         size: int | None = None,
-        part: Part | None = None,
+        shard: BatchShard | None = None,
     ) -> Noisy:
-        """Force and covariance on this batch; the covariance is that of batches of `size` rows, if it is given."""
-        population, replaced = self.batches.population, self.batches.replace
-        return self.posterior.noisy(
-            position,
-            batch,
-            population=population,
-            replace=replaced,
-            unravel=self.unravel,
-            size=size,
-            weights=weights,
-            part=part,
+        """Return the estimates on this batch; the covariance is that of batches of `size` rows, if it is given."""
+        N, replace = self.batches.population, self.batches.replace
+        return self.target.noisy(
+            position, batch, population=N, replace=replace, size=size, weights=weights, shard=shard
         )
 
-    def params(self, position: Vector) -> Params:
-        """The user's parameters at a position."""
-        return self.unravel(self.posterior.flat_parameters(position))
-
     def log_prior(self, flat: Vector) -> Scalar:
-        """Of flat parameters."""
-        return self.posterior.log_prior(self.unravel(flat))
+        """Return the log-prior of flat parameters."""
+        return self.target.log_prior(self.target.unravel(flat))

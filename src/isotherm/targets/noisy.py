@@ -1,4 +1,4 @@
-"""What a target says at one position on one batch: the noisy force, its covariance and the curvature, as operators."""
+"""Stochastic estimates at one position, as samplers see them: force, covariance and curvature."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,17 +6,18 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 
-from isotherm.data.sharded import Part
+from isotherm.data.sharded import BatchShard
 from isotherm.lib.types import Array, Bool, Float, Matrix, Number, RandomKey, Scalar, Vector
 
-COLUMNS = 64  # of the Hessian that are computed together
+HESSIAN_COLUMNS = 64  # computed together
+DENSE_PARAMETERS = 1024  # for which d×d matrices are decomposed: beyond, that takes longer than many steps
 
 
 @dataclass(frozen=True)
 class Covariance:
-    """The covariance S of the noisy force, as an operator; what is not asked for is not computed.
+    """The covariance S of the noisy force, as a lazy linear operator.
 
-    `sampling_error` is how far off, relatively, S is known to be: 1/√n if it was estimated from n examples.
+    `sampling_error` is the relative error of S: 1/√n if it was estimated from n examples.
     """
 
     scale: float
@@ -26,12 +27,12 @@ class Covariance:
     sampling_error: float = 0.0
 
     def matvec(self, v: Vector) -> Vector:
-        """S v: one product with J and one with Jᵀ."""
+        """Return S v: one product with J and one with Jᵀ."""
         u = self.tangents(v)
         return self.scale * self.cotangents(u - u.mean())
 
     def halves(self, v: Vector) -> tuple[Vector, Vector]:
-        """S v as each half of the rows tells it; their errors are independent, so their product has none on average."""
+        """Return two independent estimates of S v, from even and odd rows; their product is unbiased."""
         u = self.tangents(v)
         chosen = [self._every_second(u.size, first) for first in (0, 1)]
         counts = [jnp.maximum(self._total(jnp.sum(rows, dtype=u.dtype)), 2) for rows in chosen]
@@ -44,7 +45,7 @@ class Covariance:
         return half(chosen[0], counts[0]), half(chosen[1], counts[1])
 
     def dense(self) -> Matrix:
-        """S itself, one product of centred per-example gradients."""
+        """Return S itself, one product of centred per-example gradients."""
         g = self._centred()
         return self.scale * (g.T @ g)
 
@@ -55,7 +56,7 @@ class Covariance:
         return self.scale * jnp.sum(self._centred() ** 2)
 
     def whitened(self, w: Vector | Number) -> "Covariance":
-        """diag(w) S diag(w): with w = M^(−1/2), the covariance of the mass-whitened force."""
+        """Return diag(w) S diag(w): with w = M^(−1/2), the covariance of the mass-whitened force."""
         if isinstance(w, float) and w == 1.0:
             return self
         return replace(
@@ -70,93 +71,121 @@ class Covariance:
         return g - g.mean(axis=0, keepdims=True)
 
     def _every_second(self, n: int, first: int) -> Bool[Array, " n"]:
-        """Which of n rows they are."""
+        """Return which of n rows have the numbers `first`, `first` + 2, …"""
         return jnp.arange(n) % 2 == first
 
     def _total(self, here: Array) -> Array:
-        """The sum with what rows elsewhere have, if there are any."""
+        """Return the sum over all rows of a batch, given that over the rows here."""
         return here
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedCovariance(Covariance):
-    """S where the rows of a batch are spread over devices: each product is summed over them, and that is all that they
-    tell each other. `mean` is the mean gradient over the whole batch, which every device knows of the force."""
+    """S where each product is summed over devices, and that is all that they exchange. `mean` is the mean gradient over
+    the whole batch, which every device knows of the force."""
 
-    part: Part
+    shard: BatchShard
     mean: Vector
 
     def matvec(self, v: Vector) -> Vector:
-        u = jnp.where(self.part.counted, self.tangents(v) - self.mean @ v, 0)
-        return self.part.total(self.scale * self.cotangents(u))
+        u = jnp.where(self.shard.counted, self.tangents(v) - self.mean @ v, 0)
+        return self.shard.total(self.scale * self.cotangents(u))
 
     def dense(self) -> Matrix:
-        return self.part.total(super().dense())
+        return self.shard.total(super().dense())
 
     def diagonal(self) -> Vector:
-        return self.part.total(super().diagonal())
+        return self.shard.total(super().diagonal())
 
     def trace(self) -> Scalar:
-        return self.part.total(super().trace())
+        return self.shard.total(super().trace())
 
-    def whitened(self, w: Vector | Number) -> "Covariance":
+    def whitened(self, w: Vector | Number) -> Covariance:
         if isinstance(w, float) and w == 1.0:
             return self
         return replace(super().whitened(w), mean=w * self.mean)  # type: ignore[call-arg]
 
     def _centred(self) -> Float[Array, "n d"]:
-        return jnp.where(self.part.counted[:, None], self.gradients() - self.mean[None, :], 0)
+        return jnp.where(self.shard.counted[:, None], self.gradients() - self.mean[None, :], 0)
 
     def _every_second(self, n: int, first: int) -> Bool[Array, " n"]:
-        return self.part.counted & (self.part.places % 2 == first)
+        return self.shard.counted & (self.shard.places % 2 == first)
 
     def _total(self, here: Array) -> Array:
-        return self.part.total(here)
+        return self.shard.total(here)
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """The Hessian K of −log π(θ | data) as a batch tells it, as an operator; what is not asked for is not computed.
-    `identity`: it is not measured but known to be I, since the coordinates were chosen so."""
+    """A minibatch estimate of the Hessian K of −log π(θ | data), as a lazy linear operator.
+
+    `identity`: it is not estimated but known to be I, since the coordinates were chosen so."""
 
     matvec: Callable[[Vector], Vector]
     identity: bool = False
 
     def dense(self, like: Vector) -> Matrix:
-        """K itself, some columns at a time, so that little memory is needed beside it; `like` is any vector."""
+        """Return K itself, computed some columns at a time to save memory; `like` is any vector."""
         if self.identity:
             return jnp.eye(like.size, dtype=like.dtype)
-        columns = jax.lax.map(self.matvec, jnp.eye(like.size, dtype=like.dtype), batch_size=COLUMNS)
+        columns = jax.lax.map(self.matvec, jnp.eye(like.size, dtype=like.dtype), batch_size=HESSIAN_COLUMNS)
         return (columns + columns.T) / 2
 
     def whitened(self, w: Vector | Number) -> "Curvature":
-        """diag(w) K diag(w): with w = M^(−1/2), the curvature in mass-whitened variables."""
+        """Return diag(w) K diag(w): with w = M^(−1/2), the curvature in mass-whitened variables."""
         if isinstance(w, float) and w == 1.0:
             return self
         return Curvature(lambda v: w * self.matvec(w * v))
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """How the rows of a batch were drawn: `rows` out of `population` examples. S is meant for batches of `size`
+    examples, drawn with replacement or without; `rows` may be more. `is_everything`: they are all examples, each once,
+    though S is not 0."""
+
+    population: int
+    rows: int
+    size: int
+    replace: bool = True
+    is_everything: bool = False
+
+    @property
+    def share(self) -> float:
+        """The covariance of the force on these rows, relative to S."""
+        return 0.0 if self.is_everything else self.size / self.rows
+
+    @property
+    def curvature_ratio(self) -> float:
+        """K relative to S when the model is right: K = N·Cov(g) by the information equality, S = (N²/n)·Cov(g)."""
+        return self.size / (self.population if self.replace else max(self.population - self.size, 1))
+
+    @property
+    def scale(self) -> float:
+        """S relative to Jᵀ(I − 11ᵀ/n) J of these rows."""
+        if self.rows < 2:
+            raise ValueError(f"batch_size must be at least 2 to estimate a covariance, got {self.rows}")
+        others = self.population if self.replace else max(self.population - self.size, 0)
+        degrees = self.rows if self.replace and self.is_everything else self.rows - 1
+        return self.population * others / (self.size * degrees)
+
+
+@dataclass(frozen=True)
 class Noisy:
-    """What a posterior says at one position on one batch.
+    """Stochastic estimates at one position: force, its covariance, and the curvature, which is None for a model that
+    cannot be differentiated twice. Covariance and curvature are computed only if they are asked for.
 
-    `curvature_ratio` is what the Hessian K of −log π is to S when the model is right: by the information equality
-    K = N·Cov(g), so K = S n/N with replacement, S n/(N − n) without. `curvature` is K measured, or None for a model
-    that cannot be differentiated twice.
-
-    S is meant for batches of `size` examples out of `population`. On a larger one, the covariance of `force` is `share`
-    times S. `is_whitened`: K is known to be I, or nearly.
+    `curvature_ratio` is K relative to S when the model is right, or 0 where S is not of all of the log-likelihood.
+    `curvature_is_identity`: K is not estimated but known to be I, or nearly.
     """
 
     force: Vector
     _covariance: Callable[[], Covariance]
-    curvature_ratio: float = 0.0
-    _curvature: Callable[[], Curvature | None] = lambda: None
+    _curvature: Callable[[], Curvature | None]
+    sampling: Sampling
+    curvature_ratio: float
+    curvature_is_identity: bool
     _fresh: Callable[[RandomKey, Vector, int], "Noisy"] | None = None
-    share: float = 1.0
-    population: int = 1
-    size: int = 1
-    is_whitened: bool = False
 
     @property
     def covariance(self) -> Covariance:
@@ -167,6 +196,6 @@ class Noisy:
         return self._curvature()
 
     def fresh(self, key: RandomKey, position: Vector, rows: int = 0) -> "Noisy":
-        """The posterior at any position on another batch, of at least so many rows. What it says of S is still meant
-        for batches as large as this one. Where there are no data to draw from, this batch again."""
+        """Return the estimates at any position on another batch, of at least `rows` rows; S is still meant for batches
+        as large as this one. Where there are no data to draw from, this batch again."""
         return self if self._fresh is None else self._fresh(key, position, rows)

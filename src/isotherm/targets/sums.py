@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,40 +19,40 @@ from isotherm.data.batches import filled
 from isotherm.data.on_disk import host, on_disk
 from isotherm.data.processes import cores
 from isotherm.lib.types import Array, Batch, Float, Matrix, Scalar, Vector
-from isotherm.posterior import Posterior, Unravel
 from isotherm.targets.anchored import Coordinates
+from isotherm.targets.target import Target
 
 CHUNK_NUMBERS = 2**22  # of a chunk's intermediate arrays, about: they stay small beside the data
-MOST_ROWS = 2**13  # of a chunk
-LEAST_ROWS = 64
+LEAST_CHUNK, LARGEST_CHUNK = 2**6, 2**13  # rows
 READERS = 2  # threads beyond one a core, as some wait for the disk
+
+T = TypeVar("T")
 
 
 class RowSums:
     """Sums over the rows of `data`, each counted `weights` times (once, if there are none), times `scale`.
 
-    `advance` is told how many rows were looked at, as it goes. `shared`: where there are several processes, these are
-    the rows of this one, and sums are over those of all.
+    `advance` is called with the number of rows that were summed, chunk by chunk. `shared`: where there are several
+    processes, these are the rows of this one, and sums are over those of all.
     """
 
     def __init__(
         self,
-        posterior: Posterior,
-        unravel: Unravel,
+        target: Target,
         data: Batch,
         weights: np.ndarray | None = None,
         scale: float = 1.0,
         advance: Callable[[int], None] = lambda rows: None,
         shared: bool = False,
     ) -> None:
-        self.posterior, self.unravel, self.scale, self.advance, self.shared = posterior, unravel, scale, advance, shared
+        self.target, self.scale, self.advance, self.shared = target, scale, advance, shared
         self.data = jax.tree.map(host, data)
         self.rows = len(jax.tree.leaves(data)[0])
         self.weights = np.broadcast_to(np.float32(1), self.rows) if weights is None else weights
         self.row_numbers = max(1, sum(math.prod(leaf.shape[1:]) for leaf in jax.tree.leaves(self.data)))
 
     def gradient(self, at: Coordinates) -> tuple[float, np.ndarray]:
-        """Σℓ_i and LᵀΣ∇ℓ_i."""
+        """Return Σℓ_i and LᵀΣ∇ℓ_i."""
         value, gradient = 0.0, np.zeros(len(at.origin))
         for part, slope in self._chunks(_gradient, at, 1):
             value += float(part)
@@ -63,7 +63,7 @@ class RowSums:
         return self.scale * value, self.scale * gradient
 
     def hessian(self, at: Coordinates) -> np.ndarray:
-        """LᵀΣ∇²ℓ_i L."""
+        """Return LᵀΣ∇²ℓ_i L."""
         d = len(at.origin)
         total = np.zeros((d, d))
         for part in self._chunks(_hessian, at, d):
@@ -73,8 +73,8 @@ class RowSums:
         return self.scale * (total + total.T) / 2
 
     def leverages(self, at: Coordinates, probes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The leverage of each row, |tr Lᵀ∇²ℓ_iL|, or a bit more, and ‖Lᵀ∇ℓ_i‖²; as means over random vectors v of unit
-        variance of |vᵀLᵀ∇²ℓ_iLv| and (vᵀLᵀ∇ℓ_i)²."""
+        """Return the leverage of each row, |tr Lᵀ∇²ℓ_iL|, or a bit more, and ‖Lᵀ∇ℓ_i‖²; as means over random vectors v
+        of unit variance of |vᵀLᵀ∇²ℓ_iLv| and (vᵀLᵀ∇ℓ_i)²."""
         vectors = probes.astype(at.origin.dtype)
         bends, slopes, first = *(np.empty(self.rows, at.origin.dtype) for _ in range(2)), 0
         for some_bends, some_slopes in self._chunks(_leverages, at, probes.shape[1], vectors):
@@ -83,17 +83,17 @@ class RowSums:
             first = last
         return (processes.joined(bends), processes.joined(slopes)) if self.shared else (bends, slopes)
 
-    def _chunks(self, function: Callable[..., Any], at: Coordinates, width: int, *more: np.ndarray) -> Iterator[Any]:
-        """What `function` makes of each chunk, in order. The last is filled up with rows that count nothing."""
-        size = max(LEAST_ROWS, min(MOST_ROWS, CHUNK_NUMBERS // max(width, self.row_numbers)))
+    def _chunks(self, function: Callable[..., T], at: Coordinates, width: int, *more: np.ndarray) -> Iterator[T]:
+        """Yield what `function` makes of each chunk, in order. The last is filled up with rows that count nothing."""
+        size = max(LEAST_CHUNK, min(LARGEST_CHUNK, CHUNK_NUMBERS // max(width, self.row_numbers)))
         x64 = jax.dtypes.canonicalize_dtype(np.int64) == np.int64
 
-        def one(first: int) -> Any:
+        def one(first: int) -> T:
             batch = jax.tree.map(lambda column: filled(column[first : first + size], size), self.data)
             weights = np.zeros(size, at.origin.dtype)
             weights[: self.rows - first] = self.weights[first : first + size]
             with jax.enable_x64(x64):  # this setting of JAX is per thread
-                return jax.block_until_ready(function(self.posterior, self.unravel, at, batch, weights, *more))
+                return jax.block_until_ready(function(self.target, at, batch, weights, *more))
 
         # Threads that wait for the disk leave the cores to the others.
         with ThreadPoolExecutor(cores() + (READERS if on_disk(self.data) else 0)) as pool:
@@ -102,40 +102,29 @@ class RowSums:
                 yield made
 
 
-def _total(
-    posterior: Posterior, unravel: Unravel, at: Coordinates, batch: Batch, weights: Float[Array, " n"], z: Vector
-) -> Scalar:
-    values = jax.vmap(posterior.log_likelihood, in_axes=(None, 0))(unravel(at.flat(z)), batch)
+def _total(target: Target, at: Coordinates, batch: Batch, weights: Float[Array, " n"], z: Vector) -> Scalar:
+    values = jax.vmap(target.log_likelihood, in_axes=(None, 0))(target.unravel(at.flat(z)), batch)
     return jnp.sum(weights.astype(values.dtype) * values)
 
 
-@partial(jax.jit, static_argnames="unravel")
-def _gradient(
-    posterior: Posterior, unravel: Unravel, at: Coordinates, batch: Batch, weights: Float[Array, " n"]
-) -> tuple[Scalar, Vector]:
-    return jax.value_and_grad(partial(_total, posterior, unravel, at, batch, weights))(jnp.zeros_like(at.origin))
+@jax.jit
+def _gradient(target: Target, at: Coordinates, batch: Batch, weights: Float[Array, " n"]) -> tuple[Scalar, Vector]:
+    return jax.value_and_grad(partial(_total, target, at, batch, weights))(jnp.zeros_like(at.origin))
 
 
-@partial(jax.jit, static_argnames="unravel")
-def _hessian(
-    posterior: Posterior, unravel: Unravel, at: Coordinates, batch: Batch, weights: Float[Array, " n"]
-) -> Matrix:
-    gradient = jax.grad(partial(_total, posterior, unravel, at, batch, weights))
+@jax.jit
+def _hessian(target: Target, at: Coordinates, batch: Batch, weights: Float[Array, " n"]) -> Matrix:
+    gradient = jax.grad(partial(_total, target, at, batch, weights))
     _, product = jax.linearize(gradient, jnp.zeros_like(at.origin))
     return jax.vmap(product, in_axes=1, out_axes=1)(jnp.eye(len(at.origin), dtype=at.origin.dtype))
 
 
-@partial(jax.jit, static_argnames="unravel")
+@jax.jit
 def _leverages(
-    posterior: Posterior,
-    unravel: Unravel,
-    at: Coordinates,
-    batch: Batch,
-    weights: Float[Array, " n"],
-    probes: Float[Array, "d k"],
+    target: Target, at: Coordinates, batch: Batch, weights: Float[Array, " n"], probes: Float[Array, "d k"]
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     def each(z: Vector) -> Float[Array, " n"]:
-        return jax.vmap(posterior.log_likelihood, in_axes=(None, 0))(unravel(at.flat(z)), batch)
+        return jax.vmap(target.log_likelihood, in_axes=(None, 0))(target.unravel(at.flat(z)), batch)
 
     def along(v: Vector) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         def slope(z: Vector) -> Float[Array, " n"]:
@@ -148,16 +137,16 @@ def _leverages(
     return bends.mean(axis=1), slopes.mean(axis=1)
 
 
-@partial(jax.jit, static_argnames="unravel")
-def prior_gradient(posterior: Posterior, unravel: Unravel, at: Coordinates) -> tuple[Scalar, Vector]:
-    """log π and its gradient by z."""
-    return jax.value_and_grad(partial(_log_prior, posterior, unravel, at))(jnp.zeros_like(at.origin))
+@jax.jit
+def prior_gradient(target: Target, at: Coordinates) -> tuple[Scalar, Vector]:
+    """Return log π and its gradient by z."""
+    return jax.value_and_grad(partial(_log_prior, target, at))(jnp.zeros_like(at.origin))
 
 
-@partial(jax.jit, static_argnames="unravel")
-def prior_hessian(posterior: Posterior, unravel: Unravel, at: Coordinates) -> Matrix:
-    return jax.hessian(partial(_log_prior, posterior, unravel, at))(jnp.zeros_like(at.origin))
+@jax.jit
+def prior_hessian(target: Target, at: Coordinates) -> Matrix:
+    return jax.hessian(partial(_log_prior, target, at))(jnp.zeros_like(at.origin))
 
 
-def _log_prior(posterior: Posterior, unravel: Unravel, at: Coordinates, z: Vector) -> Scalar:
-    return posterior.log_prior(unravel(at.flat(z)))
+def _log_prior(target: Target, at: Coordinates, z: Vector) -> Scalar:
+    return target.log_prior(target.unravel(at.flat(z)))

@@ -1,4 +1,4 @@
-"""From a log-likelihood and a log-prior to the noisy force and its covariance, by one linearisation.
+"""What a sampler evaluates: a log density as a function of a flat vector, and its derivatives from batches.
 
 With f(θ) = (log π(x_i | θ))_i over a batch of n out of N examples and J its Jacobian,
 
@@ -9,27 +9,39 @@ its transpose Jᵀ·, so neither the n×d matrix of per-example gradients nor th
 drawn with unequal probabilities p_i, row i counts 1/(Np_i) times in f; the same formulas then hold.
 """
 
-import contextlib
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Jaxpr, subjaxprs
+from jax.extend.core.primitives import custom_lin_p
+from jax.tree_util import register_static
 
 from isotherm.data.alias_table import AliasTable
-from isotherm.data.sharded import Part
-from isotherm.lib.types import Array, Batch, Example, Float, Params, Scalar, Vector
-from isotherm.posterior import Posterior, Unravel
-from isotherm.targets.noisy import Covariance, Curvature, Noisy, SharedCovariance
+from isotherm.data.sharded import BatchShard
+from isotherm.lib.types import Array, Batch, Example, Float, Params, Results, Scalar, Vector
+from isotherm.posterior import Posterior, PosteriorWithDefaults
+from isotherm.targets.noisy import Covariance, Curvature, Noisy, Sampling, SharedCovariance
+
+Unravel = Callable[[Vector], Params]  # from flat parameters to the user's
+NO_DERIVATIVE = re.compile(  # what JAX says of a function that it cannot differentiate in the way that was asked for
+    "forward-mode autodiff|Reverse-mode differentiation does not work|backwards mode automatic differentiation|"
+    "cannot be differentiated|not support (JVP|reverse-mode autodiff)|JVP rule .* not implemented"
+)
 
 
+@register_static
+@dataclass(frozen=True)
 class Target(Posterior):
-    """What a sampler evaluates: a model as a function of a flat vector, the position.
+    """A model as a function of a flat vector, the position.
 
     Here that is the parameters themselves, the log-likelihood is estimated from batches, and the log-prior is exact; an
-    anchored posterior (targets/anchored.py) has other coordinates and knows more of the sum exactly.
+    anchored posterior (targets/anchored.py) has other coordinates and knows more of the sum exactly. `unravel` makes
+    the user's parameters of flat ones.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -42,15 +54,18 @@ class Target(Posterior):
         Array([2., 2., 2.], dtype=float32)
     """
 
+    unravel: Unravel = lambda flat: flat
+
+    curvature_is_identity = False  # in the coordinates of positions, or nearly
+    rows_are_checked = False  # the log-likelihood of every row has been evaluated before
+
     @property
     def plain(self) -> "Target":
         """The model alone, without what is known of it besides."""
-        return Target(self.log_likelihood, self.log_prior)
-
-    is_whitened = False  # whether the curvature is about 1 in every direction of the positions
+        return Target(self.log_likelihood, self.log_prior, self.unravel)
 
     @property
-    def table(self) -> AliasTable | None:
+    def row_probabilities(self) -> AliasTable | None:
         """The probabilities with which rows are to be drawn, if not equal ones."""
         return None
 
@@ -60,24 +75,28 @@ class Target(Posterior):
         return None
 
     def typical_params(self, seed: int, chains: int) -> list[Params]:
-        """Parameters that are about as far from the mode as draws are, one for each chain, if that is known."""
+        """Return parameters that are about as far from the mode as draws are, one for each chain, if that is known."""
         raise TypeError("init must be given: the parameters to start from, such as zeros of their shapes")
 
     def flat_parameters(self, position: Vector) -> Vector:
-        """The parameters as one flat vector."""
+        """Return the parameters as one flat vector."""
         return position
 
     def position(self, flat: np.ndarray) -> np.ndarray:
-        """The position of these parameters, on the host."""
+        """Return the position of these parameters, on the host."""
         return flat
 
-    def estimated(self, position: Vector, unravel: Unravel, example: Example) -> Scalar:
-        """One example's share of what batches estimate; `unravel` makes parameters of a flat vector."""
-        return self.log_likelihood(unravel(self.flat_parameters(position)), example)
+    def params(self, position: Vector) -> Params:
+        """Return the user's parameters at a position."""
+        return self.unravel(self.flat_parameters(position))
 
-    def exact(self, position: Vector, unravel: Unravel) -> Scalar:
-        """The rest of the log density, up to a constant."""
-        return self.log_prior(unravel(self.flat_parameters(position)))
+    def estimated(self, position: Vector, example: Example) -> Scalar:
+        """Return one example's share of what batches estimate."""
+        return self.log_likelihood(self.params(position), example)
+
+    def exact(self, position: Vector) -> Scalar:
+        """Return the part of the log density that is evaluated exactly, up to a constant."""
+        return self.log_prior(self.params(position))
 
     def noisy(
         self,
@@ -86,107 +105,134 @@ class Target(Posterior):
         *,
         population: int,
         replace: bool = True,
-        unravel: Unravel = lambda position: position,
         size: int | None = None,
         weights: Float[Array, " n"] | None = None,
-        part: Part | None = None,
+        shard: BatchShard | None = None,
     ) -> Noisy:
-        """The force at the flat vector `position` on `batch`, out of `population` examples, its covariance and the
-        curvature. `size` is the number of examples of the batches whose forces S is the covariance of, if not this;
-        `weights` are how often each example counts, 1/(Np_i), if they were not drawn with equal probabilities; `part`
-        says which of a batch these rows are, if they are not all of it."""
+        """Return the estimates at `position` from `batch`, drawn from `population` examples. S is the covariance of
+        batches of `size` examples, if not of as many as these; `weights` and `shard` are those of `BatchDensity`."""
+        rows = jax.tree.leaves(batch)[0].shape[0] if shard is None else shard.rows
+        is_everything = size is not None and weights is None and rows == population
+        sampling = Sampling(population, rows, rows if size is None else size, replace, is_everything)
+        return BatchDensity(self, batch, weights, sampling, shard).noisy(position)
 
-        def one(position: Vector, example: Example, weight: Scalar | None) -> Scalar:
-            value = self.estimated(position, unravel, example)
-            return value if weight is None else weight.astype(value.dtype) * value
 
-        def each(position: Vector) -> Float[Array, " n"]:
-            values = jax.vmap(one, in_axes=(None, 0, 0))(position, batch, weights)
-            return values if part is None else jnp.where(part.counted, values, 0)
+@dataclass(frozen=True)
+class BatchDensity:
+    """A target on one batch. `weights` are how often each row counts, 1/(Np_i), if they were not drawn with equal
+    probabilities; `shard` says which rows of the batch these are, if others are on other devices."""
 
-        values, tangents = jax.linearize(each, position)
+    target: Target
+    batch: Batch
+    weights: Float[Array, " n"] | None
+    sampling: Sampling
+    shard: BatchShard | None
+
+    def one(self, position: Vector, example: Example, weight: Scalar | None) -> Scalar:
+        value = self.target.estimated(position, example)
+        return value if weight is None else weight.astype(value.dtype) * value
+
+    def each(self, position: Vector) -> Float[Array, " n"]:
+        """Return f."""
+        values = jax.vmap(self.one, in_axes=(None, 0, 0))(position, self.batch, self.weights)
+        return values if self.shard is None else jnp.where(self.shard.counted, values, 0)
+
+    def gradients(self, position: Vector) -> Float[Array, "n d"]:
+        """Return J."""
+        return jax.vmap(jax.grad(self.one), in_axes=(None, 0, 0))(position, self.batch, self.weights)
+
+    def energy(self, position: Vector) -> Scalar:
+        """Return −log π(θ | data) up to a constant, or a device's share of it."""
+        devices = 1 if self.shard is None else jax.lax.axis_size(self.shard.axis)
+        scale = self.sampling.population / self.sampling.rows
+        return -scale * jnp.sum(self.each(position)) - self.target.exact(position) / devices
+
+    def total(self, here: Vector) -> Vector:
+        return here if self.shard is None else self.shard.total(here)
+
+    def noisy(self, position: Vector) -> Noisy:
+        """Return the force, by one linearisation, and how to compute its covariance and the curvature."""
+        values, tangents = jax.linearize(self.each, position)
         transpose = jax.linear_transpose(tangents, position)
-        rows = values.shape[0] if part is None else part.rows
-        n = rows if size is None else size
-        whole = size is not None and rows == population  # all examples, not a sample of them
-
-        def exact(position: Vector) -> Scalar:
-            return self.exact(position, unravel)
-
-        slope = transpose(jnp.ones_like(values))[0]
-        if part is not None:
-            slope = part.total(slope)
-        force = (population / rows) * slope + jax.grad(exact)(position)
-
-        def forward(v: Vector) -> Float[Array, " n"]:
-            # What JAX makes of one, and then cannot compile; a `custom_linear_solve` it can.
-            if re.search(r"\bcustom_lin\b", str(jax.make_jaxpr(tangents)(v))):
-                raise TypeError(
-                    "log_likelihood has a jax.custom_vjp, through which derivatives go backward only, and this sampler "
-                    'needs them forward too; use jax.custom_jvp, or isotherm.eccadl(covariance="dense")'
-                )
-            return tangents(v)
+        slope = self.total(transpose(jnp.ones_like(values))[0])
+        rows, is_identity = self.sampling.rows, self.target.curvature_is_identity
 
         def covariance() -> Covariance:
-            if rows < 2:
-                raise ValueError(f"batch_size must be at least 2 to estimate a covariance, got {rows}")
-            spread = population * population if replace else population * max(population - n, 0)
-            here = Covariance(
-                spread / (n * (rows if replace and whole else rows - 1)),
-                forward,
-                lambda u: transpose(u)[0],
-                lambda: jax.vmap(jax.grad(one), in_axes=(None, 0, 0))(position, batch, weights),
-                rows**-0.5,
-            )
-            return here if part is None else SharedCovariance(**vars(here), part=part, mean=slope / rows)
+            products = partial(forward, tangents), lambda u: transpose(u)[0]
+            here = Covariance(self.sampling.scale, *products, partial(self.gradients, position), rows**-0.5)
+            return here if self.shard is None else SharedCovariance(**vars(here), shard=self.shard, mean=slope / rows)
 
         def curvature() -> Curvature | None:
-            if self.is_whitened:
+            if is_identity:
                 return Curvature(lambda v: v, identity=True)
+            product = self.hessian_product(position)
+            return None if product is None else Curvature(lambda v: self.total(product(v)))
 
-            def energy(position: Vector) -> Scalar:
-                devices = 1 if part is None else jax.lax.axis_size(part.axis)  # of which each has its share of the rest
-                return -(population / rows) * jnp.sum(each(position)) - exact(position) / devices
+        force = (self.sampling.population / rows) * slope + jax.grad(self.target.exact)(position)
+        ratio = 0.0 if is_identity else self.sampling.curvature_ratio
+        return Noisy(force, covariance, curvature, self.sampling, ratio, is_identity)
 
-            def forward_over_reverse(v: Vector) -> Vector:
-                return jax.jvp(jax.grad(energy), (position,), (v,))[1]
+    def hessian_product(self, position: Vector) -> Callable[[Vector], Vector] | None:
+        """Return the product with K of the rows here, if JAX can differentiate the model twice: forward over reverse,
+        or reverse over reverse, which is for a `jax.custom_vjp`. What the model's own code raises is raised."""
+        slope = jax.grad(self.energy)
 
-            def reverse_over_reverse(v: Vector) -> Vector:  # for a jax.custom_vjp, which has no forward derivative
-                return jax.grad(lambda position: jax.grad(energy)(position) @ v)(position)
+        def forward_over_reverse(v: Vector) -> Vector:
+            return jax.jvp(slope, (position,), (v,))[1]
 
-            for product in (forward_over_reverse, reverse_over_reverse):
-                with contextlib.suppress(Exception):  # whatever a model's own derivative rules raise
-                    jax.eval_shape(jax.vmap(product), position[None])  # batched, as they will be used
-                    return Curvature(product if part is None else partial(_summed, part, product))
-            return None
+        def reverse_over_reverse(v: Vector) -> Vector:
+            return jax.grad(lambda position: slope(position) @ v)(position)
 
-        ratio = n / population if replace else n / max(population - n, 1)
-        if self.is_whitened:
-            ratio = 0.0  # the information equality is about all of the log-likelihood, not what is left of it
-        return Noisy(
-            force,
-            covariance,
-            ratio,
-            curvature,
-            share=0.0 if whole else n / rows,
-            population=population,
-            size=n,
-            is_whitened=self.is_whitened,
+        for product in (forward_over_reverse, reverse_over_reverse):
+            try:
+                jax.eval_shape(jax.vmap(product), position[None])  # batched, as it will be used
+            except Exception as error:
+                if not has_no_derivative(error):
+                    raise
+            else:
+                return product
+        return None
+
+
+def forward(tangents: Callable[[Vector], Float[Array, " n"]], v: Vector) -> Float[Array, " n"]:
+    """Return J v; refuse a model whose derivatives go backward only."""
+    if has_custom_vjp(jax.make_jaxpr(tangents)(v).jaxpr):
+        raise TypeError(
+            "log_likelihood has a jax.custom_vjp, through which derivatives go backward only, and this sampler "
+            'needs them forward too; use jax.custom_jvp, or isotherm.eccadl(covariance="dense")'
         )
+    return tangents(v)
 
 
-def _summed(part: Part, product: Callable[[Vector], Vector], v: Vector) -> Vector:
-    return part.total(product(v))
+def has_custom_vjp(jaxpr: Jaxpr) -> bool:
+    """Return whether a linear program has what JAX makes of a `jax.custom_vjp`, and then cannot compile."""
+    here = any(equation.primitive is custom_lin_p for equation in jaxpr.eqns)
+    return here or any(map(has_custom_vjp, subjaxprs(jaxpr)))
+
+
+def has_no_derivative(error: Exception) -> bool:
+    """Return whether JAX raised this because a function has no such derivative; else it is the function's own error."""
+    return isinstance(error, NotImplementedError) or NO_DERIVATIVE.search(str(error)) is not None
 
 
 def as_target(posterior: Posterior) -> Target:
-    """What a sampler evaluates where a user gave `posterior`."""
+    """Return what a sampler evaluates of what a user passes as `posterior`."""
+    if not isinstance(posterior, Posterior):
+        raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
     return posterior if isinstance(posterior, Target) else Target(posterior.log_likelihood, posterior.log_prior)
 
 
-def opened(posterior: object, data: Batch | None, init: Params | None = None) -> tuple[Target, Batch, Params | None]:
-    """The target that is sampled, its data and where to start: those given or, in place of None, the model's own."""
-    if not isinstance(posterior, Posterior):
-        raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
-    model, data, init = posterior.opened(data, init)
-    return as_target(model), data, init
+def with_defaults(
+    posterior: Posterior, data: Batch | None, init: Params | None = None
+) -> tuple[Target, Batch, Params | None]:
+    """Return the target, its data and where to start: those given or, in place of None, the model's own."""
+    target = as_target(posterior)
+    if isinstance(posterior, PosteriorWithDefaults):
+        own_data, own_init = posterior.defaults()
+        data, init = own_data if data is None else data, own_init if init is None else init
+    return target, data, init
+
+
+def results_for_user(posterior: Posterior, tree: Results) -> Results:
+    """Return the results of a run under the model's own names and on its own scales, if it has some."""
+    return posterior.results(tree) if isinstance(posterior, PosteriorWithDefaults) else tree

@@ -6,7 +6,7 @@ import numpy as np
 
 from isotherm.paper.experiments.tasks import Materials
 from isotherm.run.check import check
-from isotherm.targets.anchor import MOST_PARAMETERS
+from isotherm.targets.noisy import DENSE_PARAMETERS
 
 NAMES = ("checked_variance", "checked_mean_error")  # variance_ratio and mean_error, without a reference
 
@@ -16,7 +16,7 @@ def of_run(tree: Any, materials: Materials, burn_in: float, seed: int) -> dict[s
     empty dict where that would take matrices that are too large."""
     draws = tree["posterior"].sizes["draw"]
     entries = sum(np.prod(array.shape[2:], dtype=int) for array in tree["posterior"].data_vars.values())
-    if entries > MOST_PARAMETERS:
+    if entries > DENSE_PARAMETERS:
         return {}
     kept = tree.isel(draw=slice(int(burn_in * draws), None))
     verdict = check(kept, materials.posterior, materials.data, init=materials.init, seed=seed, progress=False)

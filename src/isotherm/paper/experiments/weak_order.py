@@ -22,6 +22,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import register_static
 
 from isotherm import samplers
 from isotherm.paper.experiments import figure, plots
@@ -68,6 +69,7 @@ def known_covariance() -> np.ndarray:
     return N**2 / BATCH * np.cov(data().astype(np.float64).T, bias=True)
 
 
+@register_static
 class Known(Target):
     """The same posterior, with the covariance of its noisy force known rather than estimated."""
 
