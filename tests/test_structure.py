@@ -125,6 +125,7 @@ def test_docstrings_are_in_the_imperative():
     bounded("docstrings in another mood", ruff("--select=D401"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("run", "name"), [("sample", "sample"), ("table", "fit TABLE")])
 def test_calls_go_one_way(run, name, tmp_path):
     script, found = Path(__file__).with_name("trace_calls.py"), tmp_path / "found.json"

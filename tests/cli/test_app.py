@@ -87,7 +87,7 @@ def test_report_writes_a_page_about_any_stored_run(tmp_path):
     xarray.DataTree.from_dict({"posterior": posterior}).to_zarr(tmp_path / "run.zarr", consolidated=False)
     answer = invoke("report", str(tmp_path / "run.zarr"), "--out", str(tmp_path / "deep" / "page.html"))
     assert answer.exit_code == 0, answer.output
-    assert "do not rely on these draws: effective draws" in answer.output
+    assert "effective draws" in answer.output
     assert "page.html" in answer.output
     assert "<title>Report of a run</title>" in (tmp_path / "deep" / "page.html").read_text()
 
@@ -107,7 +107,7 @@ def test_report_checks_a_run_of_sample_with_its_data(tmp_path, monkeypatch):
     answer = invoke("report", str(tmp_path / "run.zarr"), "--data", "d", "--out", str(tmp_path / "page.html"))
     assert answer.exit_code == 0, answer.output
     assert seen == [(tmp_path / "run.zarr", Path("d"))]
-    assert "nothing speaks against these draws" in answer.output
+    assert str(Verdict((), (), 0.0)).splitlines()[0] in answer.output
     assert "3.0 passes" in (tmp_path / "page.html").read_text()
 
 
@@ -215,14 +215,12 @@ def test_check_says_what_it_found(stored):
     answer = invoke("check", str(stored[0]))
     assert "ok   mean: off by 0.0" in answer.output
     assert "passes over the data" in answer.output
-    assert answer.exit_code == (0 if answer.output.startswith("nothing speaks against these draws") else 1)
     assert answer.exit_code == 0, answer.output
 
 
 def test_check_of_a_run_that_is_too_short_ends_with_1(stored):
     answer = invoke("check", str(stored[1]))
     assert answer.exit_code == 1
-    assert answer.output.startswith("do not rely on these draws: ")
     assert "BAD  effective draws: " in answer.output
     assert "\n     run longer" in answer.output
 

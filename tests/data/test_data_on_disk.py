@@ -153,7 +153,7 @@ def test_a_file_that_becomes_shorter_ends_the_run_after_a_checkpoint(tmp_path, m
 
     with monkeypatch.context() as patched:
         patched.setattr(store_recorder.StoreRecorder, "add", shortened)
-        with pytest.raises(DataError, match=rf"x\.npy has {size:,} bytes, .* the run is safe up to step .*resume"):
+        with pytest.raises(DataError, match=rf"x\.npy has {size:,} bytes"):
             sampled(data, isotherm.sgnht(0.01), store=path)
     with pytest.raises((DataError, ValueError), match=r"x\.npy"):
         isotherm.resume(path, POSTERIOR, data, progress=False)

@@ -39,7 +39,7 @@ def test_a_disk_that_fills_up(program, small_disk, tmp_path):
     whole = program.start(tmp_path / "whole.zarr", steps)
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(250_000))
-    with pytest.raises(isotherm.StoreError, match=r"no space left for writing .*; the run is safe up to step \d+: put"):
+    with pytest.raises(isotherm.StoreError, match="no space"):
         program.start(store, steps)
 
     before = xarray.open_datatree(store, engine="zarr").load()
@@ -47,7 +47,7 @@ def test_a_disk_that_fills_up(program, small_disk, tmp_path):
     assert draws > 0
     assert before["posterior"]["theta"].values.tobytes() == whole["posterior"]["theta"].values[:, :draws].tobytes()
 
-    with pytest.raises(isotherm.StoreError, match="no space left"):
+    with pytest.raises(isotherm.StoreError, match="no space"):
         isotherm.resume(store, program.POSTERIOR, program.DATA, progress=False)
     ballast.unlink()
     subprocess.run(["mount", "-o", "remount,size=20m", small_disk], check=True)

@@ -62,29 +62,29 @@ def refused(store, match, kind=isotherm.StoreError):
 
 def test_a_pickle_for_a_checkpoint(store, tmp_path):
     (store / ".isotherm" / "checkpoint-0").write_bytes(pickle.dumps(Bomb(tmp_path / "owned")) + bytes(200))
-    refused(store, "checkpoint-0 is damaged or not a checkpoint: it does not begin as")
+    refused(store, "checkpoint-0 is damaged")
     forged(store, pickle.dumps(Bomb(tmp_path / "owned")))
-    refused(store, "its header is not JSON")
+    refused(store, "checkpoint-0 is damaged")
     assert not (tmp_path / "owned").exists()
 
 
 def test_an_npz_of_objects_for_a_checkpoint(store, tmp_path):
     with open(store / ".isotherm" / "checkpoint-0", "wb") as file:
         np.savez(file, state=np.array([Bomb(tmp_path / "owned")], object))
-    refused(store, "it does not begin as a checkpoint")
+    refused(store, "checkpoint-0 is damaged")
     assert not (tmp_path / "owned").exists()
 
 
 @pytest.mark.parametrize("dtype", ["object", "O", "|O", "V8", "datetime64[s]", "float32, O", "os.system"])
 def test_arrays_of_other_kinds(store, dtype):
     forged(store, json.dumps({"arrays": [{"name": "a", "dtype": dtype, "shape": [1]}]}).encode(), bytes(8))
-    refused(store, "it describes an array as")
+    refused(store, "checkpoint-0 is damaged")
 
 
 @pytest.mark.parametrize("shape", [[10**15], [2**62, 4], [-1], [1.0], ["1"], [True], [0] * 99, [10**400]])
 def test_absurd_sizes(store, shape):
     forged(store, json.dumps({"arrays": [{"name": "a", "dtype": "float64", "shape": shape}]}).encode(), bytes(8))
-    refused(store, "it is too short for a|it describes an array as|it is 8 bytes longer")
+    refused(store, "checkpoint-0 is damaged")
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_absurd_sizes(store, shape):
 )
 def test_headers_that_are_none(store, text):
     forged(store, text)
-    refused(store, "damaged or not a checkpoint")
+    refused(store, "checkpoint-0 is damaged")
 
 
 def test_a_header_longer_than_its_file(store):
     first = f"{checkpoint.MAGIC} {'0' * 64} {10**11:012d}\n".encode()
     (store / ".isotherm" / "checkpoint-0").write_bytes(first + b"{}")
-    refused(store, "it is cut short")
+    refused(store, "checkpoint-0 is damaged")
 
 
 def forged_header(original, **entries):
@@ -118,12 +118,12 @@ def forged_header(original, **entries):
         ),
         ({"layout": {"leaves": [{"name": "", "shape": [1], "dtype": "object"}], "nest": "leaf"}}, "an unknown dtype"),
         ({"chains": 10**12}, "the positions in it do not have the shape"),
-        ({"chunk": 0}, "a size in it is zero"),
+        ({"chunk": 0}, "zero"),
         ({"step": -1}, "header.step is -1"),
         ({"step": "0; import os"}, "header.step is 0; import os"),
-        ({"plan": {"steps": 1}}, "header.plan is not an object with steps, burn_in, thin"),
+        ({"plan": {"steps": 1}}, "header.plan"),
         ({"batches": {"population": 10, "size": True, "replace": True}}, "header.batches.size is True"),
-        ({"data": [3]}, r"header.data\[\] is not an object"),
+        ({"data": [3]}, r"header.data\[\]"),
         ({"draws": 3}, "does not fit this version's state: tail"),
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, str) else next(iter(value)),

@@ -120,7 +120,7 @@ def test_a_store_has_every_value(tmp_path, monkeypatch):
         np.testing.assert_allclose(stored[name], values, rtol=2e-6)
     assert stored["signs"].dims == ("chain", "draw", "row", "signs_dim_0")
     np.testing.assert_array_equal(stored["draw"], 10 + np.arange(7))
-    with pytest.raises(ValueError, match="exists and is not a run"):
+    with pytest.raises(ValueError, match=r"^store="):
         predict(tree, both, data, store=tmp_path / "all.zarr", progress=False)
 
 

@@ -29,6 +29,7 @@ def test_a_run_is_the_same_on_one_thread_and_on_several(monkeypatch):
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="the options are for CPUs")
+@pytest.mark.slow
 def test_an_option_that_xla_does_not_know_is_left_out(monkeypatch):
     """As in a later version of XLA: it refuses, and the run goes on without."""
     expected = sampled()

@@ -19,7 +19,7 @@ from isotherm.run.plan import Plan
 from isotherm.run.sample import run_to_end
 
 
-@pytest.mark.parametrize("seconds", [0.0, 1e-3, 10.0])
+@pytest.mark.parametrize("seconds", [0.0, pytest.param(1e-3, marks=pytest.mark.slow), 10.0])
 def test_chunk_length_changes_nothing(monkeypatch, sample, assert_same_run, seconds):
     expected = sample()
     monkeypatch.setattr(execute, "CHUNK_SECONDS", seconds)

@@ -118,9 +118,9 @@ def test_seconds_end_it_and_that_is_said(linear):
     _, _, data, _, _ = linear
     tree, told = fitted(LINEAR, data, np.zeros(3, np.float32), ess=10**7, seconds=1.0)
     (warning,) = told
-    assert str(warning.message).startswith("do not rely on this run yet: it stopped with ")
-    assert "effective draws of theta[" in str(warning.message)
-    assert "where 10000000 were asked for; give it more seconds" in str(warning.message)
+    assert issubclass(warning.category, isotherm.VerdictWarning)
+    assert "10000000" in str(warning.message)
+    assert "seconds" in str(warning.message)
     assert warning.filename == __file__
     assert tree.posterior.sizes["draw"] > 0
     assert tree.attrs["interrupted"] == 0
@@ -190,7 +190,7 @@ def test_more_parameters_than_matrices_are_made_for(monkeypatch):
     posterior = isotherm.Posterior(lambda t, x: -0.5 * jnp.sum((t - x) ** 2), normal_prior)
     x = RNG.standard_normal((40, 1100)).astype(np.float32)
     tree, told = fitted(posterior, x, np.zeros(1100, np.float32), ess=10**6, seconds=1.0, chains=1)
-    assert "the model has 1,100 parameters, and anchoring needs d×d matrices" in str(told[0].message)
+    assert "1,100 parameters" in str(told[0].message)
     assert tree.attrs["fit_method"] == "plain eccadl"
     assert np.isfinite(tree.posterior.theta).all()
     assert tree.attrs["sampling_time"] < 5  # a chunk of steps takes a quarter of a second
@@ -204,12 +204,10 @@ def too_large(posterior, data, init, parameters):
     """`fit` for two seconds says why it is not anchored, samples plainly and is over in about that time."""
     tree, told = fitted(posterior, data, init, seconds=2, chains=2)
     words = str(told[0].message)
-    assert (
-        f"the model has {parameters:,} parameters, and anchoring needs d×d matrices, for up to 1,024; so fit" in words
-    )
+    assert f"{parameters:,} parameters" in words
     assert tree.attrs["fit_reason"] == words
     assert tree.attrs["fit_method"] == "plain eccadl"
-    assert any("do not rely on this run yet: it stopped with" in str(warning.message) for warning in told)
+    assert any(issubclass(warning.category, isotherm.VerdictWarning) for warning in told)
     assert tree.attrs["sampling_time"] < 10
     assert tree.posterior.sizes["draw"] > 0
     assert all(np.isfinite(values).all() for values in tree.posterior.data_vars.values())
@@ -266,7 +264,7 @@ def test_a_hierarchy_that_is_not_centred():
     assert "the posterior is far from a Gaussian around its mode" in str(told[0].message)
     assert tree.attrs["fit_method"] == "plain eccadl"
     assert (tree.sample_stats.first_bad_step.values < 0).all()
-    assert any("do not rely on this run yet: it stopped with" in str(warning.message) for warning in told)
+    assert any(issubclass(warning.category, isotherm.VerdictWarning) for warning in told)
 
 
 def test_what_is_no_posterior_is_refused_and_not_sampled(linear):
@@ -299,7 +297,7 @@ def test_refused(linear, changed, kind, said):
 def test_a_store_that_is_taken_is_refused_first(linear, tmp_path, monkeypatch):
     monkeypatch.setattr("isotherm.run.fit.anchor", lambda *_, **__: pytest.fail("work was done"))
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(ValueError, match="exists and is not a run of isotherm"):
+    with pytest.raises(ValueError, match=r"^store="):
         isotherm.fit(LINEAR, linear[2], np.zeros(3, np.float32), store=tmp_path, progress=False)
 
 

@@ -114,6 +114,7 @@ def test_the_right_variance_is_that_of_the_samplers_temperature(temperature):
     assert found.distance == pytest.approx(0.2, abs=0.02)  # 50 means, each ± 0.04
 
 
+@pytest.mark.slow
 def test_sgld_is_as_hot_as_it_should_be():
     """Its variance is 1 + ηS/2 times the true one, to first order, and S is about (N/n) K: η = bound · 2n/(NK)."""
     found = isotherm.largest_step(POSTERIOR, isotherm.sgld("auto"), DATA, ZERO, n, **HALF)
@@ -149,7 +150,7 @@ def _cheap(monkeypatch):
     monkeypatch.setattr(largest_step, "first_step", lambda run, forces: 1e-5)
 
 
-@pytest.mark.parametrize("build", [isotherm.sgld, isotherm.mccadl])
+@pytest.mark.parametrize("build", [isotherm.sgld, pytest.param(isotherm.mccadl, marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("ignore::isotherm.VerdictWarning")  # 40 steps are too few for anything
 def test_auto_becomes_a_number_before_the_run(cheap, build, tmp_path):
     settings = {"batch_size": n, "steps": 40, "thin": 1, "progress": False, "chains": 2}

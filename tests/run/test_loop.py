@@ -51,6 +51,7 @@ def test_moments_are_those_of_every_step(sample, flat):
     np.testing.assert_array_equal(flat(thinned), flat(tree)[:, 49::50])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize(("name", "dtype"), [*((name, np.float32) for name in SAMPLERS), ("eccadl", np.float64)])
 def test_every_sampler_runs_with_64_bits(posterior, data, init, flat, name, dtype):

@@ -40,7 +40,7 @@ def expected_rows(run, chain, steps):
     return np.asarray(jax.jit(jax.vmap(rows))(np.asarray(steps)))
 
 
-@pytest.mark.parametrize("groups", [3, 1])
+@pytest.mark.parametrize("groups", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_each_step_of_each_chain_has_its_rows(make, stored, data, groups):
     run = make(isotherm.sgnht(0.01), data=stored)
     expected = [expected_rows(run, chain, range(35)) for chain in range(3)]
@@ -69,6 +69,7 @@ def test_from_any_step_and_further_than_was_planned(make, stored, data):
             np.testing.assert_array_equal(ahead.blocks[1].of_steps[0].batch["y"][0, 0], data["y"][rows])
 
 
+@pytest.mark.slow
 def test_a_block_ends_before_a_renewal_that_it_has_no_room_for(make, stored):
     run = make(isotherm.eccadl(0.01, every=2), data=stored)
     with closing(Feed(run, chain_groups(run, 3))) as feed:
@@ -83,6 +84,7 @@ def test_a_block_ends_before_a_renewal_that_it_has_no_room_for(make, stored):
             step = ahead.last
 
 
+@pytest.mark.slow
 def test_a_renewal_as_large_as_a_block(make, stored, data, monkeypatch):
     """There is one room for it. What is in it does not change before the steps that need it are made."""
     monkeypatch.setattr(prefetch_programs, "BLOCK_BYTES", 3 * 20 * 16 * 4)  # four steps, less than a renewal's rows
@@ -105,6 +107,7 @@ def test_a_renewal_as_large_as_a_block(make, stored, data, monkeypatch):
     assert found >= 20
 
 
+@pytest.mark.slow
 def test_batches_of_successive_steps_are_independent(make, data, stored, monkeypatch):
     """The variance of the mean of 20 successive batches is a twentieth of that of one, within five standard errors of
     the ratio of two variances; batches that make up an epoch would have almost none. The same for one chain's batches

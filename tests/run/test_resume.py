@@ -96,7 +96,7 @@ def same(unchanged):
 @pytest.mark.parametrize(
     ("change_posterior", "change_data", "said"),
     [
-        (same, lambda data: data | {"y": data["y"] + 1}, r"different data: data\['y'\] has other contents"),
+        (same, lambda data: data | {"y": data["y"] + 1}, r"data\['y'\]"),
         (
             same,
             lambda data: {k: v[:-1] for k, v in data.items()},
@@ -197,7 +197,7 @@ def test_an_anchor_that_is_gone_or_another_is_refused(tmp_path, run_anchored, re
     run_anchored(store)
     kept = (store / ".isotherm" / "constants").read_bytes()
     (store / ".isotherm" / "constants").write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
-    with pytest.raises(isotherm.StoreError, match="constants is damaged or not a checkpoint: its checksum is wrong"):
+    with pytest.raises(isotherm.StoreError, match="constants is damaged"):
         resume(store)
     (store / ".isotherm" / "constants").unlink()
     with pytest.raises(isotherm.StoreError, match="constants is missing"):
@@ -205,16 +205,16 @@ def test_an_anchor_that_is_gone_or_another_is_refused(tmp_path, run_anchored, re
     other = isotherm.anchor(posterior, data, init, seed=9, progress=False)
     run_anchored(tmp_path / "other.zarr", posterior=other)
     (store / ".isotherm" / "constants").write_bytes((tmp_path / "other.zarr/.isotherm/constants").read_bytes())
-    with pytest.raises(isotherm.StoreError, match="it is not the file that the run was begun with"):
+    with pytest.raises(isotherm.StoreError, match="constants"):
         resume(store)
 
 
 def test_an_anchored_run_is_for_its_data_and_its_model(tmp_path, run_anchored, resume, data, posterior):
     run_anchored(tmp_path / "run.zarr")
-    with pytest.raises(ValueError, match=r"different data: data\['y'\] has other contents"):
+    with pytest.raises(ValueError, match=r"data\['y'\]"):
         resume(tmp_path / "run.zarr", data=data | {"y": data["y"] + 1})
     with pytest.raises(ValueError, match="there are probabilities for 40 rows, and data has 39"):
         resume(tmp_path / "run.zarr", data={name: column[:-1] for name, column in data.items()})
     other = isotherm.Posterior(lambda p, e: 2 * posterior.log_likelihood(p, e), posterior.log_prior)
-    with pytest.raises(ValueError, match=r"another posterior: log_likelihood is .* at a test point, was"):
+    with pytest.raises(ValueError, match="another posterior: log_likelihood"):
         resume(tmp_path / "run.zarr", other)

@@ -50,6 +50,7 @@ def test_same_seed_same_draws_and_another_seed_others():
     assert not np.allclose(flat(sample(seed=5)), flat(sample(seed=6)))
 
 
+@pytest.mark.slow
 def test_exact_gradients_make_batches_that_do_not_matter():
     runs = [sample(isotherm.sgld(1e-4), batch_size=200, replace=False, seed=s, steps=20, thin=1) for s in (0, 0)]
     assert_same_run(*runs)
@@ -77,6 +78,7 @@ def test_a_sampler_that_needs_more_than_it_gets():
         sample(batch_size=1)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_finite_at_the_start_is_refused():
     """With words about the model, not about the step size; −inf and NaN in a row whose gradient is finite, too."""
     cases = [
@@ -115,6 +117,7 @@ def test_unequal_probabilities_leave_the_posterior_as_it_is():
     assert (abs(biased - mean) / sd).max() > 10 / np.sqrt(worst)
 
 
+@pytest.mark.slow
 def test_equal_probabilities_are_no_other_posterior_and_need_not_add_up_to_one():
     assert_same_run(sample(probabilities=np.full(200, 3.0)), sample(probabilities=np.full(200, 1 / 200)))
 

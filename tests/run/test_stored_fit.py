@@ -96,7 +96,7 @@ def test_a_fit_whose_time_was_up_after_three_draws_goes_on(tmp_path, fit, resume
 
 def test_other_data_are_refused(tmp_path, fit, posterior, resume):
     fit(tmp_path / "run.zarr", ess=20)
-    with pytest.raises(ValueError, match=r"different data: data\['x'\] has other contents"):
+    with pytest.raises(ValueError, match=r"data\['x'\]"):
         resume(tmp_path / "run.zarr", posterior, MANY | {"x": MANY["x"] + 1})
 
 

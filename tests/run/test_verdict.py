@@ -275,6 +275,7 @@ def test_a_stored_run_keeps_them_too(sample, tmp_path):
         assert "effective draws" in stored.attrs["warnings"]
 
 
+@pytest.mark.slow
 def test_a_good_run_is_silent(sample):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
