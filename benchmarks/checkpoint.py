@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import isotherm
-from isotherm.run import store_recorder
+from isotherm.run import recorder
 from problems import logistic_mnist
 from timing import ratio
 
@@ -27,7 +27,7 @@ SPENT = {"waiting": 0.0, "writing": 0.0, "checkpoints": 0.0}
 
 def measured(name: str, account: str, clock: Any) -> None:
     """Have a method of the recorder put its time on an account."""
-    method = getattr(store_recorder.StoreRecorder, name)
+    method = getattr(recorder.StoreRecorder, name)
 
     def timed(self: Any, *arguments: Any) -> Any:
         began = clock()
@@ -37,7 +37,7 @@ def measured(name: str, account: str, clock: Any) -> None:
             SPENT[account] += clock() - began
             SPENT["checkpoints"] += name == "write_checkpoint"
 
-    setattr(store_recorder.StoreRecorder, name, timed)
+    setattr(recorder.StoreRecorder, name, timed)
 
 
 def main(seconds: float, turns: int) -> None:

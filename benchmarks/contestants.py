@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from isotherm.data import threefry
 from isotherm.data.batches import Batches
-from isotherm.run.assemble import make_run
+from isotherm.run.assemble import RunSettings, assemble
 from isotherm.run.chains import Chains
 from isotherm.run.loop import ONE_THREAD
 from isotherm.run.plan import Plan
@@ -30,7 +30,7 @@ def compiled(case: Case, sampler: Any) -> Any:
 
 def _chains(case: Case, sampler: Any, chains: int) -> Chains:
     settings = {"batch_size": case.batch_size, "replace": True, "chains": chains, "seed": 1, "name": None}
-    return Chains(make_run(case.posterior, sampler, case.data, case.init, **settings))
+    return Chains(assemble(case.posterior, sampler, case.data, case.init, RunSettings(**settings)))
 
 
 def bare(case: Case, steps: int) -> Run:

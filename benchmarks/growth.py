@@ -27,7 +27,7 @@ import numpy as np
 import isotherm
 from isotherm.data.batches import LINE
 from isotherm.models import Logistic
-from isotherm.run.assemble import make_run
+from isotherm.run.assemble import RunSettings, assemble
 from isotherm.run.chains import Chains
 from isotherm.run.execute import execute
 from isotherm.run.labels import Labels
@@ -89,12 +89,12 @@ def sampled(posterior: isotherm.Posterior, problem: Made, plan: Plan, **settings
     """What `isotherm.sample` does, but for the clock, which starts when the loop is compiled."""
     options = {"batch_size": None, "replace": True, "chains": 4, "seed": 1, "name": None} | settings
     init = problem.init if options["batch_size"] else None
-    run = make_run(posterior, isotherm.eccadl(), problem.data, init, **options)
+    run = assemble(posterior, isotherm.eccadl(), problem.data, init, RunSettings(**options))
     with closing(Chains(run)) as moving:
         assert moving.program
         check_starts(run.evaluation, run.starts, run.data)
         used = time.process_time()
-        tree = execute(moving, plan, 0, 0.0, Recorder(Labels(run, plan), moving.missing()), progress=False)
+        tree = execute(moving, plan, 0, 0.0, Recorder(Labels(run, plan), moving.nan_draws()), progress=False)
         tree.attrs["processor_time"] = time.process_time() - used
         return tree
 

@@ -198,7 +198,7 @@ def speed(folder: Path) -> dict:
 
     import isotherm
     from isotherm.data.on_disk import on_disk, open_data
-    from isotherm.run.assemble import make_run
+    from isotherm.run.assemble import RunSettings, assemble
     from isotherm.run.chains import Chains
     from isotherm.run.execute import one_lapack_thread
     from isotherm.run.plan import Plan
@@ -224,7 +224,7 @@ def speed(folder: Path) -> dict:
     ):
         places = {"memory": memory, "disk, warm": disk, "disk, cold": disk}
         runs = [
-            make_run(posterior, sampler, data, jnp.zeros(COLUMNS), batch_size=size, **settings)
+            assemble(posterior, sampler, data, jnp.zeros(COLUMNS), RunSettings(batch_size=size, **settings))
             for data in places.values()
         ]
         chains = [Chains(run) for run in runs]

@@ -31,7 +31,7 @@ from anchored_reference import CACHE, load
 from isotherm.models import Linear
 from isotherm.paper.datasets import linear_regression
 from isotherm.run import largest_step
-from isotherm.run.assemble import make_run
+from isotherm.run.assemble import RunSettings, assemble
 
 RATIO = 1.1
 DECADES = 2  # that a scan covers which does not stop
@@ -73,7 +73,7 @@ def compare(problem: Problem, steps: int) -> dict[str, Any]:
     """The search, then the scan; seconds of each without what both need: the anchor, and compiling."""
     sampler = isotherm.mccadl("auto", FRICTION)
     settings: Any = {"batch_size": BATCH, "replace": True, "chains": 1, "seed": 0, "name": None}
-    run = make_run(problem.posterior, sampler, problem.data, problem.init, **settings)
+    run = assemble(problem.posterior, sampler, problem.data, problem.init, RunSettings(**settings))
     began = time.perf_counter()
     near, forces, size = largest_step.surroundings(
         run, np.random.default_rng([0, largest_step.FIRST_LOOK]), progress=False

@@ -19,7 +19,7 @@ from jax.flatten_util import ravel_pytree
 
 import isotherm
 from accuracy import letter_drbm, mnist_network
-from isotherm.run.assemble import make_run
+from isotherm.run.assemble import RunSettings, assemble
 from isotherm.run.chains import Chains
 from isotherm.run.plan import Plan
 from isotherm.targets.target import as_target
@@ -31,7 +31,7 @@ VECTORS = 60  # of Lanczos
 
 def state_after(materials, sampler, n, steps):
     settings = {"batch_size": n, "replace": True, "chains": 1, "seed": 0, "name": None}
-    chains = Chains(make_run(materials.posterior, sampler, materials.data, materials.init, **settings))
+    chains = Chains(assemble(materials.posterior, sampler, materials.data, materials.init, RunSettings(**settings)))
     for first in range(0, steps, AT_ONCE):
         chains.advance(Plan(10**8, 0, 100), first, min(first + AT_ONCE, steps))
     return jax.tree.map(lambda x: x[0], chains.snapshot(steps, 0.0).carry.state)

@@ -38,8 +38,8 @@ import isotherm
 from isotherm.data import processes, threefry
 from isotherm.data.batches import Batches
 from isotherm.data.sharded import Shards
-from isotherm.run.assemble import make_run
-from isotherm.run.on_devices import make_chains
+from isotherm.run.assemble import RunSettings, assemble
+from isotherm.run.execute import make_chains
 from isotherm.run.plan import Plan
 
 LENGTHS = (1, 400, 10_000, 1_000_000)  # numbers summed
@@ -59,7 +59,7 @@ def timed(work: Any, rounds: int = 10) -> float:
         begin = time.perf_counter()
         work(rounds)
         best = min(best, (time.perf_counter() - begin) / rounds)
-        if processes.firsts(np.array(time.perf_counter() - began)) > SECONDS:
+        if processes.gathered(np.array(time.perf_counter() - began))[0] > SECONDS:
             return float(processes.gathered(np.array(best)).max())
 
 
@@ -108,7 +108,7 @@ def steps(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
     )
     settings: Any = {"replace": True, "chains": CHAINS, "seed": 0, "name": None}
     for size in sizes:
-        run = make_run(posterior, isotherm.sgnht(1e-3), data, jnp.zeros(D), batch_size=size, **settings)
+        run = assemble(posterior, isotherm.sgnht(1e-3), data, jnp.zeros(D), RunSettings(batch_size=size, **settings))
         share = run.shards.capacity(size) / size if isinstance(run.shards, Shards) and processes.several() else 1.0
         with closing(make_chains(run)) as chains:
             at = 0

@@ -17,15 +17,15 @@ import isotherm
 
 BOUNDS = {  # figure: (bound, goal)
     "names at the top": (17, 17),
-    "lines": (20_123, 18_500),
-    "lines outside paper and tables": (14_722, 13_500),
-    "lines with Any": (250, 150),
-    "class names that occur twice": (6, 0),
-    "functions above 60 lines": (7, 0),
-    "functions above complexity 12": (1, 0),
-    "functions with more than 10 arguments": (1, 0),  # but the public ones
-    "docstrings in another mood": (217, 0),
-    "files that sample runs": (51, 35),
+    "lines": (20_121, 18_500),
+    "lines outside paper and tables": (14_720, 13_500),
+    "lines with Any": (232, 150),
+    "class names that occur twice": (5, 0),
+    "functions above 60 lines": (3, 0),
+    "functions above complexity 12": (0, 0),
+    "functions with more than 10 arguments": (0, 0),  # but the public ones
+    "docstrings in another mood": (152, 0),
+    "files that sample runs": (41, 35),
     "files that fit TABLE runs": (92, 60),
     "calls of sample against the order": (10, 3),
     "calls of fit TABLE against the order": (20, 3),

@@ -9,7 +9,7 @@ import pytest
 
 import isotherm
 from isotherm.data.on_disk import DataError, open_data
-from isotherm.run import prefetch_programs, store_recorder
+from isotherm.run import prefetch_programs, recorder
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((3000, 3)).astype(np.float32)
@@ -144,7 +144,7 @@ def test_a_file_that_becomes_shorter_ends_the_run_after_a_checkpoint(tmp_path, m
     memory too: it knows the numbers, not where they are."""
     data, path = memmap(tmp_path), tmp_path / "run.zarr"
     whole, size = (tmp_path / "x.npy").read_bytes(), 128 + 12 * 2000
-    added = store_recorder.StoreRecorder.add
+    added = recorder.StoreRecorder.add
 
     def shortened(self, draws, first_bad_step):
         added(self, draws, first_bad_step)
@@ -152,7 +152,7 @@ def test_a_file_that_becomes_shorter_ends_the_run_after_a_checkpoint(tmp_path, m
             os.truncate(tmp_path / "x.npy", size)
 
     with monkeypatch.context() as patched:
-        patched.setattr(store_recorder.StoreRecorder, "add", shortened)
+        patched.setattr(recorder.StoreRecorder, "add", shortened)
         with pytest.raises(DataError, match=rf"x\.npy has {size:,} bytes"):
             sampled(data, isotherm.sgnht(0.01), store=path)
     with pytest.raises((DataError, ValueError), match=r"x\.npy"):

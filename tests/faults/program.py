@@ -13,9 +13,9 @@ import numpy as np
 
 import isotherm
 from isotherm.data.on_disk import open_data
-from isotherm.run import prefetch_programs, store_recorder
+from isotherm.run import prefetch_programs, recorder, sample
 
-store_recorder.CHECKPOINT_SECONDS, store_recorder.CHECKPOINT_SHARE, store_recorder.CHUNK_DRAWS = 0.05, 1.0, 64
+recorder.CHECKPOINT_SECONDS, recorder.CHECKPOINT_SHARE, sample.CHUNK_DRAWS = 0.05, 1.0, 64
 
 RNG = np.random.default_rng(0)
 DATA = {"x": RNG.standard_normal((100, 3), np.float32), "y": RNG.standard_normal(100, np.float32)}
@@ -53,7 +53,7 @@ def start(store, steps, data=DATA):
 
 def tell_when_running():
     """Say so after the first checkpoint."""
-    written = store_recorder.StoreRecorder.write_checkpoint
+    written = recorder.StoreRecorder.write_checkpoint
 
     def telling(self, *arguments):
         written(self, *arguments)
@@ -62,7 +62,7 @@ def tell_when_running():
             print("running", flush=True)
 
     told = []
-    store_recorder.StoreRecorder.write_checkpoint = telling
+    recorder.StoreRecorder.write_checkpoint = telling
 
 
 def main(store, steps, folder=None):

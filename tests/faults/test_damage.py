@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.run import store_recorder
+from isotherm.run import recorder
 
 pytestmark = pytest.mark.slow
 
@@ -44,9 +44,9 @@ def stopped(program, tmp_path_factory):
     """A run stopped half-way, with two checkpoints, whole chunks of draws and some draws after them."""
     store = tmp_path_factory.mktemp("stopped") / "run.zarr"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(store_recorder, "CHUNK_DRAWS", 4)
+        patched.setattr("isotherm.run.sample.CHUNK_DRAWS", 4)
         patched.setattr("isotherm.run.execute.CHUNK_SECONDS", 1e-9)
-        patched.setattr(store_recorder, "CHECKPOINT_SECONDS", 0.3)
+        patched.setattr(recorder, "CHECKPOINT_SECONDS", 0.3)
         patched.setattr("isotherm.run.execute.interruptible", stop_after(900))
         program.start(store, STEPS)
     assert len(list((store / "posterior" / "theta" / "c" / "0").iterdir())) > 2

@@ -10,7 +10,7 @@ import sys, threading, time
 import jax.numpy as jnp
 import numpy as np
 import isotherm
-from isotherm.store import recorder
+from isotherm.run import recorder
 
 store, draws = sys.argv[1], int(sys.argv[2])
 

@@ -1,3 +1,4 @@
+import errno
 import hashlib
 import os
 import resource
@@ -8,6 +9,7 @@ import threading
 
 import pytest
 
+import isotherm
 from isotherm.lib import files
 
 
@@ -157,3 +159,72 @@ def test_a_writer_stopped_half_way_leaves_the_old_file(tmp_path, number):
     assert len(left) == (number == signal.SIGKILL)  # only a kill leaves no time to tidy up
     files.write(path, [b"new"])
     assert path.read_bytes() == b"new"
+
+
+def test_write_puts_the_pieces_in_place_and_tells_their_digest(tmp_path):
+    path = tmp_path / "made" / "file"
+    told = files.write_stored(path, [b"one", memoryview(b" two")])
+    assert path.read_bytes() == b"one two"
+    assert told == files.digest(path) == hashlib.sha256(b"one two").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.ENOSPC, "there is no space left for writing {}"),
+        (errno.EDQUOT, "there is no space left for writing {}"),
+        (errno.EIO, "Input/output error for writing {}"),
+    ],
+    ids=["space", "quota", "fault"],
+)
+def test_a_write_that_fails_names_the_file(tmp_path, monkeypatch, number, words):
+    def failing(handle):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(isotherm.StoreError) as caught:
+        files.write_stored(tmp_path / "file", [b"content"])
+    assert str(caught.value) == words.format(tmp_path / "file")
+    assert caught.value.errno == number
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_need_not_be_durable_is_not_flushed(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    files.write_stored(tmp_path / "file", [b"content"], durable=False)
+    assert not flushed
+    files.write_stored(tmp_path / "file", [b"content"])
+    assert flushed
+
+
+def test_open_plain_opens_plain_files_alone(tmp_path):
+    (tmp_path / "plain").write_bytes(b"content")
+    with files.open_plain(tmp_path / "plain") as file:
+        assert file.read() == b"content"
+    (tmp_path / "link").symlink_to(tmp_path / "plain")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    said = {
+        "none": "{} is missing",
+        "link": "{} cannot be read: " + os.strerror(errno.ELOOP),
+        "pipe": "{} is not a plain file",
+        "folder": "{} is not a plain file",
+    }
+    for name, words in said.items():
+        for reading in (files.open_plain, files.digest):
+            with pytest.raises(isotherm.StoreError) as caught:
+                reading(tmp_path / name)
+            assert str(caught.value) == words.format(tmp_path / name)
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path):
+    kept = {tmp_path / "file", tmp_path / "folder.partial", tmp_path / "inside" / "partial"}
+    (tmp_path / "folder.partial").mkdir()
+    (tmp_path / "inside").mkdir()
+    for path in (tmp_path / "file", tmp_path / "inside" / "partial"):
+        path.write_bytes(b"")
+    for path in (tmp_path / "file.0a.partial", tmp_path / "inside" / "other.partial"):
+        path.write_bytes(b"half")
+    files.remove_partial_files(tmp_path)
+    assert set(tmp_path.rglob("*")) == kept | {tmp_path / "inside"}

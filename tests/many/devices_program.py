@@ -12,7 +12,7 @@ import numpy as np
 import isotherm
 from isotherm.data import sharded
 from isotherm.data.on_disk import open_data
-from isotherm.run.assemble import make_run
+from isotherm.run.assemble import RunSettings, assemble
 from isotherm.run.on_devices import SpreadChains
 
 jax.config.update("jax_num_cpu_devices", 8)
@@ -79,7 +79,7 @@ def operators():
         return jnp.concatenate([asked(first), asked(first.fresh(key, position, 200))])
 
     settings = {"replace": True, "chains": 1, "seed": 0, "name": None, "batch_size": 60}
-    run = make_run(posterior, mccadl, data, jnp.zeros(PARAMETERS), devices=8, over="rows", **settings)
+    run = assemble(posterior, mccadl, data, jnp.zeros(PARAMETERS), RunSettings(devices=8, spread="rows", **settings))
     P = jax.sharding.PartitionSpec
     spread = jax.jit(
         jax.shard_map(

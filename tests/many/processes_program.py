@@ -1,10 +1,11 @@
 """One of several processes that share the rows of a small logistic regression; started by test_processes.py.
 
-    python processes_program.py sample|endless|resume|refuse|numpyro FOLDER PROCESS PROCESSES PORT [KILLED_AFTER]
+    python processes_program.py sample|endless|resume|refuse|full|numpyro FOLDER PROCESS PROCESSES PORT [KILLED_AFTER]
 
 `sample` makes STEPS steps, `endless` a great many, `resume` goes on with them, `refuse` has data in its last process
-that are no good, and `numpyro` makes STEPS steps with the same posterior as a model of NumPyro. With KILLED_AFTER, the
-process ends itself by SIGKILL in the first chunk of steps that begins there or later.
+that are no good, the disk of the first is full in the midst of `full`, and `numpyro` makes STEPS steps with the same
+posterior as a model of NumPyro. With KILLED_AFTER, the process ends itself by SIGKILL in the first chunk of steps that
+begins there or later.
 """
 
 import os
@@ -17,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import isotherm
-from isotherm.run import store_recorder
+from isotherm.run import recorder
 from isotherm.run.on_devices import SpreadChains
 
 PARAMETERS, ROWS, STEPS = 4, 1003, 300
@@ -39,8 +40,8 @@ posterior = isotherm.Posterior(
 if action == "refuse" and process == processes - 1:
     data["x"][5, 2] = np.nan
 
-store_recorder.CHECKPOINT_SECONDS = 0.0  # at every look, or nothing would be in the store when a process is killed
-store_recorder.CHECKPOINT_SHARE = 1.0
+recorder.CHECKPOINT_SECONDS = 0.0  # at every look, or nothing would be in the store when a process is killed
+recorder.CHECKPOINT_SHARE = 1.0
 if killed_after:
     advance = SpreadChains.advance
 
@@ -50,6 +51,16 @@ if killed_after:
         return advance(chains, plan, first, last)
 
     SpreadChains.advance = advance_or_die
+
+if action == "full" and process == 0:
+    checkpoint = recorder.StoreRecorder.checkpoint
+
+    def checkpoint_or_fail(recorder, snapshot):
+        if snapshot.step >= 100:
+            raise isotherm.StoreError(28, "there is no space left")
+        checkpoint(recorder, snapshot)
+
+    recorder.StoreRecorder.checkpoint = checkpoint_or_fail
 
 store = f"{folder}/run.zarr"
 if action == "numpyro":

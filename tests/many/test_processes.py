@@ -103,6 +103,13 @@ def test_data_that_one_process_refuses_are_refused_by_all(tmp_path):
     assert f"ValueError: {reason}" in said_by_second
 
 
+def test_a_fault_of_one_in_the_midst_of_a_run_ends_all(tmp_path):
+    (first, said_by_first), (second, said_by_second) = ended(started("full", tmp_path, 2))
+    assert (first, second) == (1, 1)
+    assert "StoreError: there is no space left" in said_by_first
+    assert "process 0 cannot go on, so no process can: there is no space left" in said_by_second
+
+
 @pytest.mark.long
 def test_a_model_of_numpyro(tmp_path):
     """Each process makes it of its own rows."""

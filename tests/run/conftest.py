@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.run.assemble import make_run
+from isotherm.run.assemble import RunSettings, assemble
 
 RNG = np.random.default_rng(0)
 DATA = {"x": RNG.standard_normal((200, 3)).astype(np.float32), "y": RNG.standard_normal(200).astype(np.float32)}
@@ -53,9 +53,9 @@ def sample():
 def make():
     """A function that makes the `Run` without running it, with some of its arguments changed."""
 
-    def made(sampler=None, *, data=DATA, init=INIT, **changed):
+    def made(sampler=None, *, data=DATA, init=INIT, notes=None, **changed):
         settings = {"batch_size": 20, "replace": True, "chains": 3, "seed": 0, "name": None} | changed
-        return make_run(POSTERIOR, sampler or isotherm.mccadl(0.02), data, init, **settings)
+        return assemble(POSTERIOR, sampler or isotherm.mccadl(0.02), data, init, RunSettings(**settings), notes)
 
     return made
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from isotherm.run.signals import interruptible
+from isotherm.run.execute import interruptible
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from jax.nn import log_sigmoid
 
 import isotherm
 from isotherm.diagnostics.convergence import Convergence
-from isotherm.run.goal import Goal
+from isotherm.run.plan import Goal
 from isotherm.run.verdict import (
     LENIENT,
     MOST_DRAWS,

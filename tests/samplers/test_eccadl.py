@@ -8,7 +8,7 @@ import pytest
 import isotherm
 from isotherm.models import MLP
 from isotherm.run import loop
-from isotherm.run.assemble import make_run
+from isotherm.run.assemble import RunSettings, assemble
 from isotherm.run.plan import Plan
 
 
@@ -172,7 +172,7 @@ def test_a_call_that_begins_between_renewals_computes_none(monkeypatch):
 
     monkeypatch.setattr(type(sampler), "renew", counted)
     data, settings = {"x": X[:, :7], "y": Y}, {"batch_size": n, "replace": True, "chains": 1, "seed": 0, "name": None}
-    run = make_run(POSTERIOR, sampler, data, jnp.zeros(7), **settings)
+    run = assemble(POSTERIOR, sampler, data, jnp.zeros(7), RunSettings(**settings))
     ids = loop.ChainIds(np.uint32(1), np.arange(1, dtype=np.uint32))
     carry = loop.start(sampler, run.data, run.starts, ids, run.evaluation)
     for step in range(12):
@@ -190,7 +190,7 @@ def test_memory_of_low_rank_is_the_basis_and_a_few_copies(rank):
     data = {"x": np.zeros((20_000, 200), np.float32), "y": np.zeros(20_000, np.int32)}
     posterior, sampler = isotherm.Posterior(model.log_likelihood, model.log_prior), isotherm.eccadl(1e-3, rank=rank)
     settings = {"batch_size": 10, "replace": True, "chains": 1, "seed": 0, "name": None}
-    run = make_run(posterior, sampler, data, model.init(jax.random.key(0)), **settings)
+    run = assemble(posterior, sampler, data, model.init(jax.random.key(0)), RunSettings(**settings))
     size, ids = run.starts.size, loop.ChainIds(np.uint32(1), np.arange(1, dtype=np.uint32))
     assert size > 100_000
     carry = jax.eval_shape(lambda: loop.start(sampler, run.data, run.starts, ids, run.evaluation))

@@ -1,4 +1,5 @@
-"""A small run that is stored, stopped and resumed, and the same run in memory to compare it with."""
+"""A small run that is stored, stopped and resumed, and the same run in memory to compare it with. The tests of what
+`run` does with a store are in this folder too."""
 
 import os
 import signal
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.run import store_recorder
+from isotherm.run import recorder
 
 RNG = np.random.default_rng(0)
 DATA = {"x": RNG.standard_normal((40, 2), np.float32), "y": RNG.standard_normal(40, np.float32)}
@@ -31,9 +32,9 @@ POSTERIOR = isotherm.Posterior(log_likelihood, log_prior)
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Chunks and checkpoints come often enough to matter in a short run."""
-    monkeypatch.setattr(store_recorder, "CHUNK_DRAWS", 16)
-    monkeypatch.setattr(store_recorder, "CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr(store_recorder, "CHECKPOINT_SHARE", 1e9)
+    monkeypatch.setattr("isotherm.run.sample.CHUNK_DRAWS", 16)
+    monkeypatch.setattr(recorder, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(recorder, "CHECKPOINT_SHARE", 1e9)
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # no power cuts here
 
 
@@ -113,6 +114,6 @@ def interrupt(monkeypatch):
 
     def at(chunks, signum=signal.SIGINT):
         monkeypatch.setattr("isotherm.run.execute.CHUNK_SECONDS", 1e-9)
-        monkeypatch.setattr("isotherm.run.execute.Bar.update", StopAfter(chunks, signum))
+        monkeypatch.setattr("isotherm.run.execute.StepBar.see", StopAfter(chunks, signum))
 
     return at

@@ -9,7 +9,7 @@ import pytest
 
 import isotherm
 from isotherm.data.alias_table import make_table
-from isotherm.run.assemble import make_run
+from isotherm.run.assemble import RunSettings, assemble
 from isotherm.store import anchor, checkpoint
 from isotherm.targets.anchored import Anchored
 from isotherm.targets.parameters import flattening
@@ -26,7 +26,9 @@ def anchored(posterior, data, init):
 @pytest.fixture
 def written(tmp_path, anchored, data):
     """The file of an anchored run, and its SHA-256."""
-    sha256 = anchor.write(tmp_path, make_run(anchored, isotherm.eccadl(), data, None, **SETTINGS).evaluation)
+    sha256 = anchor.write(
+        tmp_path, assemble(anchored, isotherm.eccadl(), data, None, RunSettings(**SETTINGS)).evaluation
+    )
     return tmp_path, sha256
 
 
@@ -64,7 +66,9 @@ def test_an_anchored_posterior_is_made_plain_first(written, anchored, init):
 
 def test_probabilities_alone(tmp_path, posterior, data, init):
     p = np.arange(1.0, 41)
-    run = make_run(posterior, isotherm.eccadl(), data, init, **(SETTINGS | {"batch_size": 8}), probabilities=p)
+    run = assemble(
+        posterior, isotherm.eccadl(), data, init, RunSettings(**(SETTINGS | {"batch_size": 8}), probabilities=p)
+    )
     sha256 = anchor.write(tmp_path, run.evaluation)
     found, table = read((tmp_path, sha256), posterior, init)
     assert type(found) is Target
@@ -72,7 +76,7 @@ def test_probabilities_alone(tmp_path, posterior, data, init):
 
 
 def test_nothing_is_written_where_nothing_is_known(tmp_path, posterior, data, init):
-    run = make_run(posterior, isotherm.eccadl(), data, init, **(SETTINGS | {"batch_size": 8}))
+    run = assemble(posterior, isotherm.eccadl(), data, init, RunSettings(**(SETTINGS | {"batch_size": 8})))
     assert anchor.write(tmp_path, run.evaluation) == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -98,7 +102,7 @@ def test_those_of_another_run(written, posterior, data, init, tmp_path_factory):
     """Whole, but not the ones that the run was begun with."""
     other = isotherm.anchor(posterior, data, init, seed=9, progress=False)
     folder = tmp_path_factory.mktemp("other")
-    anchor.write(folder, make_run(other, isotherm.eccadl(), data, None, **SETTINGS).evaluation)
+    anchor.write(folder, assemble(other, isotherm.eccadl(), data, None, RunSettings(**SETTINGS)).evaluation)
     shutil.copy(folder / "constants", written[0] / "constants")
     with pytest.raises(isotherm.StoreError, match="it is not the file that the run was begun with"):
         read(written, posterior, init)

@@ -22,7 +22,9 @@ def test_a_nest_is_rebuilt(data):
     params = {"a": [jnp.zeros(2), (jnp.zeros((3, 1)),)], "b": {}, "c": jnp.zeros(())}
     posterior = isotherm.Posterior(lambda p, e: p["c"] * e["y"], lambda p: -(p["c"] ** 2))
     settings = {"batch_size": 8, "replace": True, "chains": 1, "seed": 0, "name": None}
-    made = assemble.make_run(posterior, isotherm.sgnht(step_size=0.01, friction=2.0), data, params, **settings)
+    made = assemble.assemble(
+        posterior, isotherm.sgnht(step_size=0.01, friction=2.0), data, params, assemble.RunSettings(**settings)
+    )
     stored = json.loads(json.dumps(identity.layout(made.evaluation, made.starts)))
     built = identity.zeros(stored)
     assert jax.tree.structure(built) == jax.tree.structure(params)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import isotherm
-from isotherm.run.assemble import make_run
+from isotherm.run.assemble import RunSettings, assemble
 from isotherm.targets import checks
 from isotherm.targets.checks import check_data
 from isotherm.targets.parameters import is_function
@@ -331,12 +331,12 @@ def test_long_doubles_which_jax_does_not_have():
 def test_the_other_byte_order_is_turned_into_this_machines():
     """FITS files and old Fortran programs have it."""
     swapped = {name: column.astype(column.dtype.newbyteorder()) for name, column in DATA.items()}
-    run = make_run(POSTERIOR, isotherm.sgld(0.1), swapped, ZEROS.astype(">f4"), **RUN)
+    run = assemble(POSTERIOR, isotherm.sgld(0.1), swapped, ZEROS.astype(">f4"), RunSettings(**RUN))
     jax.tree.map(np.testing.assert_array_equal, run.data, DATA)
     assert run.starts.dtype == np.float32
     table = pd.DataFrame({"x": Y.astype(">f4")})
     posterior = isotherm.Posterior(lambda t, row: t @ row["x"], log_prior)
-    run = make_run(posterior, isotherm.sgld(0.1), {"x": table}, ZEROS[:1], **RUN)
+    run = assemble(posterior, isotherm.sgld(0.1), {"x": table}, ZEROS[:1], RunSettings(**RUN))
     np.testing.assert_array_equal(run.data["x"], Y[:, None])
 
 
@@ -356,7 +356,7 @@ def densities(rows, wrong):
     data = np.ones((rows, 1), np.float32)
     data[wrong] = -1
     posterior = isotherm.Posterior(lambda theta, x: jnp.log(x[0]) + theta[0], lambda theta: theta[0])
-    run = make_run(posterior, isotherm.sgld(1e-3), data, ZEROS[:1], **(RUN | {"chains": 2}))
+    run = assemble(posterior, isotherm.sgld(1e-3), data, ZEROS[:1], RunSettings(**(RUN | {"chains": 2})))
     return run, (run.evaluation, run.starts, run.data)
 
 

@@ -1,7 +1,8 @@
-"""Several processes on one run (`jax.distributed`): what they tell each other on the host.
+"""Several processes on one run (`jax.distributed`): what they exchange on the host.
 
 All of them make the same calls in the same order. Each has rows of its own, in the order of the processes; what is
-decided by the clock or by the disk, the first decides for all. With one process nothing here does anything.
+decided by the clock or by the disk, the first decides for all. Inside of `together`, which is around the public
+functions, a failure of one process is a failure of all. With one process nothing here does anything.
 """
 
 import atexit
@@ -11,15 +12,15 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import numpy as np
 
-from isotherm.data.on_disk import host
+from isotherm.data.on_disk import Column, host
 from isotherm.lib.types import Batch
 
 T = TypeVar("T")
@@ -32,7 +33,9 @@ LOST = ("gloo", "nccl", "mpi ", "coordination", "connection", "socket", "unavail
 # and change them; where a user has threads of their own, that has once ended in a segmentation fault.
 TRACING = threading.RLock()
 
-_AGREED: list[BaseException] = []  # errors that all processes have raised
+_SHARED: list[BaseException] = []  # errors that all processes raise
+_BROKEN: list[BaseException] = []  # errors that broke off an exchange, so that there can be no other
+_TOGETHER: list[bool] = []  # not empty inside of `together`
 
 
 class ProcessLost(RuntimeError):
@@ -45,10 +48,12 @@ def cores() -> int:
 
 
 def several() -> bool:
-    return jax.process_count() > 1
+    """Return whether there are several processes."""
+    return bool(jax.process_count() > 1)
 
 
 def is_first() -> bool:
+    """Return whether this process is the first, which stores, warns and decides."""
     return jax.process_index() == 0
 
 
@@ -78,100 +83,139 @@ def join(coordinator: str, processes: int | None = None, process: int | None = N
 
 
 def share(data: Batch) -> Batch:
-    """This process's rows, of data that all processes have."""
+    """Return this process's rows of data that all processes have."""
     if not several():
         return data
     rows, count, index = len(jax.tree.leaves(data)[0]), jax.process_count(), jax.process_index()
     return jax.tree.map(lambda column: column[rows * index // count : rows * (index + 1) // count], data)
 
 
-def gathered(array: np.ndarray) -> np.ndarray:
-    """What each process has, one after the other along a new axis; the same shape and dtype in each. As bytes, so that
-    no digit is lost whatever JAX's settings."""
-    if not several():
-        return array[None]
+@contextmanager
+def together() -> Iterator[None]:
+    """Make what fails in one process fail in all, and let only the first warn. A process that fails says so when it
+    leaves; the others learn of it when they leave, or in their next `collective`."""
+    if _TOGETHER or not several():
+        yield
+        return
+    _TOGETHER.append(True)
+    try:
+        with warnings.catch_warnings():
+            if not is_first():
+                warnings.simplefilter("ignore")
+            try:
+                yield
+            except SystemExit:  # a signal's, after all is stored
+                _exchange_failures(None)
+                raise
+            except Exception as error:
+                if error not in _SHARED and error not in _BROKEN:
+                    _exchange_failures(error)
+                raise
+            _exchange_failures(None)
+    except BaseException as error:
+        if error not in _SHARED and not isinstance(error, SystemExit):
+            _leave_at_exit()
+        raise
+    finally:
+        for each in (_TOGETHER, _SHARED, _BROKEN):
+            each.clear()
+
+
+@contextmanager
+def collective(exchange: bool = True) -> Iterator[None]:
+    """Go around what all processes do at once, such as a sum over the rows of all; raise if one of them has failed, or
+    is lost. `exchange` is False for the exchange of failures itself."""
+    if _TOGETHER and exchange:
+        _exchange_failures(None)
+    try:
+        yield
+    except Exception as error:
+        _BROKEN.append(error)
+        if not (several() and any(word in str(error).lower() for word in LOST)):
+            raise
+        lost = ProcessLost(
+            "another process of this run has ended or cannot be reached, so this one stops too; see what it said. "
+            "With a store, isotherm.resume goes on from the last checkpoint, also with another number of processes. "
+            f"JAX says: {str(error).splitlines()[0]}"
+        )
+        _BROKEN.append(lost)
+        raise lost from error
+
+
+def _exchange_failures(failure: Exception | None) -> None:
+    """Tell the others of this process's failure, if there is one; raise if it is another that has failed."""
+    with collective(exchange=False):
+        reasons = _texts("" if failure is None else str(failure) or type(failure).__name__)
+    if failure is None and any(reasons):
+        process = next(process for process, text in enumerate(reasons) if text)
+        failure = ValueError(f"process {process} cannot go on, so no process can: {reasons[process]}")
+        _SHARED.append(failure)
+        raise failure
+    _SHARED.extend([failure] if failure else [])
+
+
+def _texts(text: str) -> list[str]:
+    """Return the text of each process."""
+    content = text.encode()
+    lengths = _of_each(np.array(len(content)))
+    if not lengths.any():
+        return [""] * len(lengths)
+    padded = np.frombuffer(content.ljust(int(lengths.max()), b" "), np.uint8)
+    return [bytes(each[:length]).decode() for each, length in zip(_of_each(padded), lengths, strict=True)]
+
+
+def _of_each(array: np.ndarray) -> np.ndarray:
+    """Return the arrays of all processes along a new axis; as bytes, so that no digit is lost whatever JAX's
+    settings."""
     from jax.experimental.multihost_utils import process_allgather
 
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    with in_touch():
-        return np.asarray(process_allgather(flat)).view(array.dtype).reshape(jax.process_count(), *array.shape)
+    found: np.ndarray = np.asarray(process_allgather(flat))
+    return found.view(array.dtype).reshape(jax.process_count(), *array.shape)
 
 
-def total(array: np.ndarray) -> np.ndarray:
-    """The sum over processes, in their order."""
-    return gathered(array).sum(axis=0, dtype=array.dtype) if several() else array
-
-
-def firsts(numbers: np.ndarray) -> np.ndarray:
-    """What the first process has."""
-    return gathered(numbers)[0]
-
-
-def firsts_of(tree: T) -> T:
-    """The arrays and numbers of a tree as the first process has them."""
-    if not several():
-        return tree
-    leaves, structure = jax.tree.flatten(tree)
-    return jax.tree.unflatten(structure, [jax.numpy.asarray(firsts(np.asarray(leaf))) for leaf in leaves])
-
-
-def texts(text: str) -> list[str]:
-    """What each process says."""
-    if not several():
-        return [text]
-    content = text.encode()
-    lengths = gathered(np.array(len(content)))
-    padded = np.frombuffer(content.ljust(int(lengths.max()), b" "), np.uint8)
-    return [bytes(each[:length]).decode() for each, length in zip(gathered(padded), lengths, strict=True)]
-
-
-def agreed(work: Callable[[], T]) -> T:
-    """What `work` returns, unless it fails in one of the processes: then it fails in all, and the others say in which.
-
-    `work` must not talk to other processes itself.
-    """
-    if not several():
-        return work()
-    failure: Exception | None = None
-    try:
-        made = work()
-    except Exception as error:
-        failure = error
-    said = texts("" if failure is None else str(failure) or type(failure).__name__)
-    if failure is None and any(said):
-        process = next(process for process, text in enumerate(said) if text)
-        failure = ValueError(f"process {process} cannot go on, so no process can: {said[process]}")
-    if failure is not None:
-        raise _known_to_all(failure)
-    return made
-
-
-def _known_to_all(error: Exception) -> Exception:
-    _AGREED.append(error)
-    return error
-
-
-def check_same(what: dict[str, object]) -> None:
+def check_same(arguments: dict[str, object]) -> None:
     """Refuse arguments that are not the same in all processes."""
-    for name, value in what.items():
-        said = texts(str(value))
-        for process, text in enumerate(said):
-            if text != said[0]:
-                raise _known_to_all(
-                    ValueError(
-                        f"{name} must be the same in all processes, got {said[0][:200]} in process 0 and {text[:200]} "
-                        f"in process {process}"
-                    )
+    for name, value in arguments.items() if several() else ():
+        with collective():
+            texts = _texts(str(value))
+        for process, text in enumerate(texts):
+            if text != texts[0]:
+                raise ValueError(
+                    f"{name} must be the same in all processes, got {texts[0][:200]} in process 0 and {text[:200]} "
+                    f"in process {process}"
                 )
 
 
+def gathered(array: np.ndarray) -> np.ndarray:
+    """Return the arrays of all processes along a new axis; they have one shape and dtype."""
+    if not several():
+        return array[None]
+    with collective():
+        return _of_each(array)
+
+
+def total(array: np.ndarray) -> np.ndarray:
+    """Return the sum over processes, in their order."""
+    return gathered(array).sum(axis=0, dtype=array.dtype) if several() else array
+
+
+def firsts_of(tree: T) -> T:
+    """Return the arrays and numbers of a tree as the first process has them."""
+    if not several():
+        return tree
+    leaves, structure = jax.tree.flatten(tree)
+    same: T = jax.tree.unflatten(structure, [jax.numpy.asarray(gathered(np.asarray(leaf))[0]) for leaf in leaves])
+    return same
+
+
 def row_counts(data: Batch) -> list[int]:
-    """How many rows each process has."""
+    """Return the number of rows of each process."""
     return [int(rows) for rows in gathered(np.array(len(jax.tree.leaves(data)[0]), np.int64))]
 
 
 def joined(values: np.ndarray) -> np.ndarray:
-    """One number a row, of the rows of all processes."""
+    """Return one number a row, of the rows of all processes."""
     if not several():
         return values
     lengths = gathered(np.array(len(values), np.int64))
@@ -180,79 +224,28 @@ def joined(values: np.ndarray) -> np.ndarray:
 
 
 def rows_of(data: Batch, rows: np.ndarray) -> Batch:
-    """Rows of the data, by their numbers among those of all processes."""
+    """Return rows of the data, by their numbers among those of all processes."""
     if not several():
         return jax.tree.map(lambda column: column[rows], data)
     counts = row_counts(data)
     local = rows - sum(counts[: jax.process_index()])
     here = (local >= 0) & (local < counts[jax.process_index()])
 
-    def taken(column: Any) -> np.ndarray:
+    def chosen(column: np.ndarray | jax.Array | Column) -> np.ndarray:
         some = np.asarray(host(column)[local[here]])
         dtype = jax.dtypes.canonicalize_dtype(some.dtype)
-        out = np.zeros((len(rows), *some.shape[1:]), dtype)
-        out[here] = some
-        return _combined(out)
+        mine = np.zeros((len(rows), *some.shape[1:]), dtype)
+        mine[here] = some
+        # Each row is in one process, and zero in the others.
+        combined: np.ndarray = np.bitwise_or.reduce(gathered(mine.reshape(-1).view(np.uint8)), axis=0)
+        return combined.view(dtype).reshape(mine.shape)
 
-    return jax.tree.map(taken, data)
-
-
-def _combined(array: np.ndarray) -> np.ndarray:
-    """The sum over processes of arrays, at most one of which is not zero in any place."""
-    if not several():
-        return array
-    from jax.sharding import NamedSharding, PartitionSpec
-
-    flat = np.ascontiguousarray(array).reshape(1, -1).view(np.uint8)
-    mesh = _one_device_each()
-    with in_touch():
-        spread = jax.make_array_from_process_local_data(NamedSharding(mesh, PartitionSpec("process")), flat)
-        summed = jax.jit(lambda x: x.sum(axis=0, dtype=np.uint8), out_shardings=NamedSharding(mesh, PartitionSpec()))
-        whole = np.asarray(summed(spread).addressable_shards[0].data)
-    return whole.view(array.dtype).reshape(array.shape)
-
-
-@cache
-def _one_device_each() -> jax.sharding.Mesh:
-    each = [next(d for d in jax.devices() if d.process_index == process) for process in range(jax.process_count())]
-    return jax.sharding.Mesh(np.array(each), ("process",))
-
-
-@contextmanager
-def in_touch() -> Iterator[None]:
-    """JAX's errors about lost processes in our words."""
-    try:
-        yield
-    except (RuntimeError, ValueError) as error:  # JAX has both
-        if not (several() and any(word in str(error).lower() for word in LOST)):
-            raise
-        raise ProcessLost(
-            "another process of this run has ended or cannot be reached, so this one stops too; see what it said. "
-            "With a store, isotherm.resume goes on from the last checkpoint, also with another number of processes. "
-            f"JAX says: {str(error).splitlines()[0]}"
-        ) from error
-
-
-@contextmanager
-def together() -> Iterator[None]:
-    """A run of several processes: only the first warns, and a process in which the run fails ends the others too."""
-    if not several():
-        yield
-        return
-    with warnings.catch_warnings():
-        if not is_first():
-            warnings.simplefilter("ignore")
-        try:
-            yield
-        except BaseException as error:
-            if error not in _AGREED and not isinstance(error, SystemExit):  # an exit that comes after all is done
-                _leave_at_exit()
-            raise
+    return jax.tree.map(chosen, data)
 
 
 @cache
 def _leave_at_exit() -> None:
-    """This process will end with status 1 as soon as Python has nothing more to do. JAX would wait for the lost process
+    """End this process with status 1 as soon as Python has nothing more to do. JAX would wait for the lost process
     in its barrier at exit, for minutes, and abort then; and as long as this one is there, others wait for it."""
 
     def leave() -> None:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from isotherm.estimators.rows import Rows, filled, make_rows
 from isotherm.lib import arguments
 from isotherm.lib.types import Params, Results
+from isotherm.lib.warn import warn
 from isotherm.models.families import Bernoulli, Categorical, Family
 from isotherm.models.model import Model
 from isotherm.models.predictors import Weighted
@@ -113,7 +114,7 @@ class BayesianEstimator(BaseEstimator, ABC):
             )
         self.posterior_ = self._in_units(self._tree)
         for message in self._messages([each for each in caught if issubclass(each.category, RuntimeWarning)]):
-            warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=3)
+            warn(f"{type(self).__name__}: {message}", ConvergenceWarning)
         return self
 
     @property

@@ -1,19 +1,23 @@
 """Files put in place at once: written beside their place under a temporary name, then renamed.
 
-Whenever the writer is killed, a reader finds the old content or the new, never half of either.
+Whenever the writer is killed, a reader finds the old content or the new, never half of either. Faults of the files of a
+run are StoreErrors, in a sentence that names the file.
 """
 
+import errno
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 
 PARTIAL = ".partial"  # temporary names end so; a file that keeps such a name was left by a writer that was killed
 
 
 def write(path: Path, pieces: Iterable[bytes | bytearray | memoryview], *, durable: bool = True) -> str:
-    """Put the pieces, joined, in place as `path`; the SHA-256 of the file, in hexadecimal."""
+    """Put the pieces, joined, in place as `path`; return the SHA-256 of the file, in hexadecimal."""
     digest = hashlib.sha256()
     with replacing(path, durable=durable) as partial, open(partial, "xb") as file:
         for piece in pieces:
@@ -24,7 +28,7 @@ def write(path: Path, pieces: Iterable[bytes | bytearray | memoryview], *, durab
 
 @contextmanager
 def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
-    """A temporary path to write to; when the block ends, the file there takes the place of `path`.
+    """Yield a temporary path to write to; when the block ends, the file there takes the place of `path`.
 
     If the block raises, the temporary file is removed and `path` stays as it was. The temporary name is new each
     time, so that two writers of one file do not meet; the last to finish wins. Missing folders are made.
@@ -55,3 +59,46 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class StoreError(OSError):
+    """A fault of a run folder: in use, damaged, out of space. The message names the file."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+def write_stored(path: Path, pieces: Iterable[bytes | memoryview], *, durable: bool = True) -> str:
+    """Put a file of a run in place as `write` does; StoreError if that fails."""
+    try:
+        return write(path, pieces, durable=durable)
+    except OSError as error:
+        reason = "there is no space left" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
+        raise StoreError(error.errno, f"{reason} for writing {path}") from error
+
+
+def open_plain(path: Path) -> BufferedReader:
+    """Open a file for reading; refuse a link, a pipe or a device rather than follow it."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise StoreError(errno.ENOENT, f"{path} is missing") from None
+    except OSError as error:
+        raise StoreError(error.errno, f"{path} cannot be read: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise StoreError(errno.EINVAL, f"{path} is not a plain file")
+    return os.fdopen(handle, "rb")
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with open_plain(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def remove_partial_files(folder: Path) -> None:
+    """Remove the files that a killed process left half written."""
+    for path in folder.rglob("*" + PARTIAL):
+        if path.is_file():
+            path.unlink()

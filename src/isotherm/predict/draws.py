@@ -1,13 +1,13 @@
 """The draws of a run, block after block."""
 
 import math
-import warnings
 
 import jax
 import numpy as np
 
 from isotherm.data.batches import filled
 from isotherm.lib.types import Params, Results
+from isotherm.lib.warn import warn
 from isotherm.run.labels import good_chains
 from isotherm.targets import parameters
 
@@ -61,6 +61,5 @@ def _good_chains(tree: Results) -> np.ndarray:
         raise ValueError("all chains of tree diverged, so there is nothing to predict with")
     if bad.any():
         which = ", ".join(map(str, np.flatnonzero(bad)))
-        message = f"{bad.sum()} of {len(bad)} chains diverged and are left out of the predictions: {which}"
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        warn(f"{bad.sum()} of {len(bad)} chains diverged and are left out of the predictions: {which}")
     return np.flatnonzero(~bad)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -26,6 +27,47 @@ from isotherm.targets.target import Target, with_defaults
 MOST_CHAINS = 2**16  # far more than anyone runs: a slip of the keyboard, not a wish
 
 
+@dataclass(frozen=True)
+class RunSettings:
+    """Batches, chains and devices of a run, as in `isotherm.sample`; or the table in place of `probabilities`."""
+
+    batch_size: int | None = None
+    replace: bool = True
+    chains: int = 4
+    seed: int = 0
+    name: str | None = None
+    probabilities: ArrayLike | AliasTable | None = None
+    devices: int | Sequence[jax.Device] | None = None
+    spread: str = CHAINS
+
+    def check(self) -> None:
+        """Raise if a setting cannot be right, whatever the data."""
+        arguments.integer("chains", self.chains, 1, MOST_CHAINS)
+        arguments.integer("seed", self.seed, 0, MOST_SEED)
+        if not isinstance(self.replace, bool | np.bool_):
+            raise TypeError(f"replace must be True or False, got {self.replace!r}")
+        if self.name is not None and not isinstance(self.name, str):
+            raise TypeError(f"name must be a string, got {self.name!r}")
+
+    def table(self, target: Target) -> AliasTable | None:
+        """Return the probabilities with which rows are drawn, if not equal ones."""
+        if self.probabilities is None:
+            return target.row_probabilities
+        if isinstance(self.probabilities, AliasTable):
+            return self.probabilities
+        checks.check_no_table(target)
+        return make_table(processes.joined(np.array(self.probabilities, np.float64)))
+
+    def mesh(self, data: Batch) -> Mesh | None:
+        """Return the devices that chains or rows are spread over, if there are several. Data on disk are read as they
+        are needed by one device, unless more are asked for, which then hold them in their memory."""
+        by_default = self.devices is None and self.spread == CHAINS
+        if self.devices is None and jax.device_count() == 1 and self.spread in (CHAINS, ROWS):
+            return None
+        mesh = make_mesh(self.devices, self.spread, self.chains)
+        return None if by_default and not processes.several() and on_disk(data) else mesh
+
+
 class Run(NamedTuple):
     """All that determines the draws of a run; how many there are is its plan's."""
 
@@ -34,9 +76,9 @@ class Run(NamedTuple):
     data: Batch
     starts: Float[np.ndarray, "chains d"]
     seed: int
-    name: str | None = None
-    notes: Json = {}  # noqa: RUF012  # for the attributes of the results: what was chosen for this run, and why
-    shards: Shards | None = None  # the data on several devices, if it goes on several
+    name: str | None
+    notes: Json  # for the attributes of the results: what was chosen for this run, and why
+    shards: Shards | None  # the data on several devices, if it goes on several
 
     @property
     def chains(self) -> int:
@@ -47,83 +89,47 @@ class Run(NamedTuple):
         return self.evaluation.batches
 
 
-def make_run(
+def assemble(
     posterior: Posterior,
     sampler: Sampler[Any],
-    data: Batch,
+    data: Batch | None,
     init: Params | None,
-    *,
-    batch_size: int | None,
-    replace: bool,
-    chains: int,
-    seed: int,
-    name: str | None,
+    settings: RunSettings,
     notes: Json | None = None,
-    probabilities: ArrayLike | None = None,
-    table: AliasTable | None = None,
-    devices: int | Sequence[jax.Device] | None = None,
-    over: str = CHAINS,
 ) -> Run:
-    """Check everything that can be wrong, in words, before the loop is compiled. `table` is what was made of
-    `probabilities` before, in a run that is resumed. Where there are several processes, each has its own rows."""
-
-    def settings_and_data() -> tuple[int, int, Target, Batch, Params | None]:
-        check_sampler(sampler)
-        integers = arguments.integer("chains", chains, 1, MOST_CHAINS), arguments.integer("seed", seed, 0, MOST_SEED)
-        if not isinstance(replace, bool | np.bool_):
-            raise TypeError(f"replace must be True or False, got {replace!r}")
-        if name is not None and not isinstance(name, str):
-            raise TypeError(f"name must be a string, got {name!r}")
-        model, given, begin = with_defaults(posterior, data, init)
-        return *integers, model, checks.checked_data(given), begin
-
-    chains, seed, posterior, data, init = processes.agreed(settings_and_data)
-    rows = processes.row_counts(data)
-    if probabilities is not None:
-        checks.check_no_table(posterior)
-        table = make_table(processes.joined(processes.agreed(lambda: np.array(probabilities, np.float64))))
-    elif table is None:
-        table = posterior.row_probabilities
-
-    def run() -> Run:
-        checks.check_row_count(sum(rows))
-        if table is not None:
-            checks.check_table(table, sum(rows), bool(replace))
-        batches = Batches(sum(rows), checks.chosen_batch_size(posterior, batch_size), bool(replace))
-        evaluation, starts = initial_positions(posterior, data, init, batches, table, chains, seed)
-        made = Run(sampler, evaluation, data, starts, seed, name, notes or {})
-        mesh = mesh_for(data, devices, over, chains)
-        if mesh is None:
-            return made._replace(data=jax.tree.map(placed, data))
-        return made._replace(data=(here := jax.tree.map(on_host, data)), shards=shard(mesh, here, rows, table))
-
-    made = processes.agreed(run)
+    """Check everything that can be wrong, in words, and make the run. Several processes each have their own rows."""
+    check_sampler(sampler)
+    settings.check()
+    target, data, init = with_defaults(posterior, data, init)
+    data = checks.checked_data(data)
+    counts, table = processes.row_counts(data), settings.table(target)
+    rows, replace, seed = sum(counts), bool(settings.replace), int(settings.seed)
     columns = [f"{name}: {array.dtype} of shape (…, {array.shape[1:]})" for name, array in checks.named("data", data)]
+    checks.check_row_count(rows)
+    if table is not None:
+        checks.check_table(table, rows, replace)
+    batches = Batches(rows, checks.chosen_batch_size(target, settings.batch_size), replace)
+    evaluation, starts = initial_positions(target, data, init, batches, table, int(settings.chains), seed)
+    mesh, shards = settings.mesh(data), None
+    if mesh is None:
+        data = jax.tree.map(placed, data)
+    else:
+        data = jax.tree.map(as_on_device, data)
+        shards = shard(mesh, data, counts, table)
     processes.check_same(
         {
             "data": "; ".join(columns),
             "sampler": sampler,
             "seed": seed,
-            "batch_size": made.batches.size,
-            "replace": made.batches.replace,
-            "init": hashlib.sha256(made.starts.tobytes()).hexdigest(),
+            "batch_size": batches.size,
+            "replace": replace,
+            "init": hashlib.sha256(starts.tobytes()).hexdigest(),
         }
     )
-    return made
+    return Run(sampler, evaluation, data, starts, seed, settings.name, notes or {}, shards)
 
 
-def mesh_for(data: Batch, devices: int | Sequence[jax.Device] | None, over: str, chains: int) -> Mesh | None:
-    """The devices that chains or rows are spread over, if there are several. Data on disk are read as they are needed
-    by one device, unless more are asked for, which then hold them in their memory."""
-    if devices is None and jax.device_count() == 1 and over in (CHAINS, ROWS):
-        return None
-    mesh = make_mesh(devices, over, chains)
-    unasked = devices is None and over == CHAINS and not processes.several()
-    return None if unasked and on_disk(data) else mesh
-
-
-def on_host(column: Any) -> Any:
-    """A column as the devices will see it."""
-    if isinstance(column, Column):
-        return column.astype(jax.dtypes.canonicalize_dtype(column.dtype))
-    return np.asarray(column).astype(jax.dtypes.canonicalize_dtype(column.dtype), copy=False)
+def as_on_device(column: np.ndarray | jax.Array | Column) -> np.ndarray | Column:
+    """Return a column on the host, in the dtype that it has on a device."""
+    dtype = jax.dtypes.canonicalize_dtype(column.dtype)
+    return column.astype(dtype) if isinstance(column, Column) else np.asarray(column).astype(dtype, copy=False)

@@ -5,7 +5,7 @@ its core's cache. Elsewhere one group holds all chains, and one program advances
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import NamedTuple
 
@@ -47,35 +47,35 @@ class Chains:
     _feed: Feed | None = None  # where the rows come from, if the data are on disk and read as they are needed
 
     def __init__(self, run: Run, carry: Carry | None = None, like: "Chains | None" = None) -> None:
-        on_cpu, small = jax.default_backend() == "cpu", run.batches.size * run.starts.shape[1] <= ONE_THREAD_UP_TO
-        self.run, self.groups = run, chain_groups(run, run.chains if on_cpu else 1)
-        self.slots = max(2, min(RECORD_BYTES // run.starts.nbytes, MOST_SLOTS))
-        self._pool = ThreadPoolExecutor(min(len(self.groups), cores()))
+        self.run, self.slots = run, max(2, min(RECORD_BYTES // run.starts.nbytes, MOST_SLOTS))
         with TRACING:
-            known = None if like is None else like._feed
-            self._feed = Feed(run, self.groups, known) if on_disk(run.data) else None
-            if self._feed is not None:  # a call makes no more steps than a block has, so touches no more draws
-                self.slots = max(2, min(self.slots, self._feed.forecast.steps))
-            if like is None:
-                lowered = self._lower(advance_on_one_thread if on_cpu and small else advance)
-                self._compiling = self._pool.submit(lowered.compile)
-            else:
-                self._compiling = like._compiling
-            self._carries = [self._begun(ids, carry) for ids in self.groups]
+            self._pool = ThreadPoolExecutor(self._arrange(like))
+            compiling = self._pool.submit(self._lower().compile) if like is None else like._compiling
+            self._compiling: Future[Compiled] = compiling
+            self._carries = self._initial_carries(carry)
 
-    def _begun(self, ids: ChainIds, carry: Carry | None) -> Carry:
-        """Some chains where they start, or as `carry` has them."""
-        if carry is None:
-            return begin(self.run, ids, self.run.data if self._feed is None else self._feed.start(ids))
-        return jax.tree.map(lambda x: jnp.asarray(x[ids.numbers]), carry)
+    def _arrange(self, like: "Chains | None") -> int:
+        """Put the chains into groups; return how many of these run at a time."""
+        self.groups = chain_groups(self.run, self.run.chains if jax.default_backend() == "cpu" else 1)
+        if on_disk(self.run.data):
+            self._feed = Feed(self.run, self.groups, None if like is None else like._feed)
+            self.slots = max(2, min(self.slots, self._feed.forecast.steps))  # a call touches no more draws
+        return min(len(self.groups), cores())
+
+    def _initial_carries(self, carry: Carry | None) -> list[Carry]:
+        """Return the chains of each group where they start, or as `carry` has them."""
+        if carry is not None:
+            return [jax.tree.map(lambda x, ids=ids: jnp.asarray(x[ids.numbers]), carry) for ids in self.groups]
+        feed = self._feed
+        return [begin(self.run, ids, self.run.data if feed is None else feed.start(ids)) for ids in self.groups]
 
     def reach(self, plan: Plan, step: int) -> int:
-        """How far one can go from a step with the rows that are in memory, waiting for some if there are none.
+        """Return how far one can go from a step with the rows that are in memory, waiting for some if there are none.
         DataError if they cannot be read."""
         return plan.steps if self._feed is None else self._feed.at(step, plan.steps).last
 
     def advance(self, plan: Plan, first: int, last: int) -> Draws:
-        """The steps from `first` up to `last`, of all chains; the draws that they complete."""
+        """Make the steps from `first` up to `last` of all chains; return the draws that they complete."""
         parts = []
         while True:
             end = last if self._feed is None else min(last, self.reach(plan, first))
@@ -110,14 +110,11 @@ class Chains:
         except jax.errors.JaxRuntimeError as error:
             if "compile option" not in str(error):
                 raise
-            return self._lower_without_options().compile()  # a version of XLA that does not know one of them
+            return self._lower(with_options=False).compile()  # a version of XLA that does not know one of them
 
-    def compiled(self) -> None:
-        """Wait for the compiler, whose time is not the run's."""
+    def wait_for_compiler(self) -> None:
+        """Block until compiled, so that compilation is not counted as sampling time."""
         _ = self.program
-
-    def _lower_without_options(self) -> Lowered:
-        return self._lower(advance)
 
     def close(self) -> None:
         if self._feed is not None:
@@ -125,13 +122,13 @@ class Chains:
         self._pool.shutdown()
 
     def snapshot(self, step: int, seconds: float, *, state: bool = True) -> Snapshot:
-        """Where the chains are, with or without the state of the sampler."""
+        """Return where the chains are, with or without the state of the sampler."""
         carries = self._carries if state else [carry._replace(state=None) for carry in self._carries]
         return Snapshot(jax.tree.map(lambda *parts: self._joined(parts), *carries), step, seconds)
 
-    def missing(self, draws: int = 0) -> Draws:
-        """So many draws that were not made: NaN, with the names and shapes of those that are."""
-        return missing_draws(self._carries[0], self.run.chains, draws)
+    def nan_draws(self, draws: int = 0) -> Draws:
+        """Return draws that are NaN, with the names and shapes of those that are made."""
+        return nan_draws(self._carries[0], self.run.chains, draws)
 
     @property
     def first_bad_steps(self) -> np.ndarray:
@@ -145,11 +142,18 @@ class Chains:
         return float(self._joined([carry.state.kinetic_temperature for carry in self._carries]).mean())
 
     def _joined(self, parts: Sequence[jax.Array]) -> np.ndarray:
-        """The parts of the groups as one array of all chains."""
+        """Return the parts of the groups as one array of all chains."""
         return np.concatenate(parts)
 
-    def _lower(self, loop: jax.stages.Wrapped) -> jax.stages.Lowered:
+    @property
+    def _on_one_thread(self) -> bool:
+        """Whether a step is faster on one thread than shared among several."""
+        small = self.run.batches.size * self.run.starts.shape[1] <= ONE_THREAD_UP_TO
+        return jax.default_backend() == "cpu" and small
+
+    def _lower(self, with_options: bool = True) -> Lowered:
         run, ids = self.run, self.groups[0]
+        loop = advance_on_one_thread if with_options and self._on_one_thread else advance
         data = run.data if self._feed is None else self._feed.forecast.block
         carry = shapes_of(run, ids) if self._feed is None else self._feed.forecast.carry
         return loop.lower(run.sampler, carry, data, ids, Plan(1, 0, 1), (0, 1), run.evaluation, self.slots)
@@ -169,13 +173,13 @@ def shapes_of(run: Run, ids: ChainIds) -> Carry:
 
 
 def carry_shapes(run: Run) -> Carry:
-    """The shapes of what all chains of a run are made of."""
+    """Return the shapes of what all chains of a run are made of."""
     everything = chain_groups(run, 1)[0]
     return Forecast(run, everything).carry if on_disk(run.data) else shapes_of(run, everything)
 
 
-def missing_draws(carry: Carry, chains: int, draws: int) -> Draws:
-    """NaN for so many draws, with the names and shapes that a record of these chains has."""
+def nan_draws(carry: Carry, chains: int, draws: int) -> Draws:
+    """Return draws that are NaN, with the names and shapes of a record of these chains."""
     shapes = {name: (v.shape[1:], v.dtype) for name, v in observed(carry.state).items()}
     shapes["log_prior"] = (), carry.state.position.dtype
     return {name: np.full((draws, chains, *shape), np.nan, dtype) for name, (shape, dtype) in shapes.items()}

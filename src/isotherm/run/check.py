@@ -13,8 +13,8 @@ from isotherm.lib import arguments
 from isotherm.lib.progress import Passes
 from isotherm.lib.types import Batch, Params, Results
 from isotherm.posterior import Posterior
-from isotherm.run.goal import watched
 from isotherm.run.labels import as_sampled, first_bad_steps
+from isotherm.run.plan import watched
 from isotherm.run.verdict import RARE, STRICT, Line, converged, entries, sizes, statistics
 from isotherm.targets.checks import checked_data
 from isotherm.targets.forces import forces_at

@@ -1,13 +1,15 @@
-"""A run from a step to its end: chunk after chunk of the compiled loop, and the host's work between them.
+"""A run from a step to its end: chunk after chunk of the compiled loop, each shown to the recorder and to watchers.
 
-Between chunks the host draws the progress bar, hands draws to a recorder, and looks for signals and divergence. Where
-the chunks end changes nothing (`loop.py`), so it can go by the clock.
+Where chunks end changes nothing (`loop.py`), so their length goes by the clock.
 """
 
+import signal
+import threading
 import time
-import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from types import FrameType
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,18 +17,46 @@ from isotherm.data import processes
 from isotherm.data.on_disk import DataError
 from isotherm.diagnostics.convergence import FEWEST_DRAWS, Convergence, convergence
 from isotherm.lib.progress import progress_bar
-from isotherm.lib.types import Results
-from isotherm.run.chains import Chains
+from isotherm.lib.types import Draws, Results
+from isotherm.lib.warn import warn
+from isotherm.run.assemble import Run
+from isotherm.run.chains import Chains, Snapshot
 from isotherm.run.constant_noise import Seen, noise_warning
-from isotherm.run.goal import Goal
-from isotherm.run.plan import Plan
+from isotherm.run.loop import Carry
+from isotherm.run.plan import Goal, Plan
 from isotherm.run.recorder import Recorder
-from isotherm.run.signals import interruptible
 from isotherm.run.verdict import VerdictWarning, doubts
 
-CHUNK_SECONDS = 0.25  # how often the host looks in
+CHUNK_SECONDS = 0.25  # the length of a chunk: how often the host looks for signals and shows progress
 FIRST_CHUNK = 4  # steps, from whose time the length of the next chunk is guessed
-GROWTH = 8  # times the last chunk at most: a first chunk on a cold cache says little
+CHUNK_GROWTH = 8  # bound on the next chunk's length relative to the last: a first chunk on a cold cache says little
+
+Handler = Callable[[int, FrameType | None], object] | int | None
+
+
+def make_chains(run: Run, carry: Carry | None = None, like: Chains | None = None) -> Chains:
+    """Return the chains of a run, on one device or on several."""
+    if run.shards is None:
+        return Chains(run, carry, like)
+    from isotherm.run.on_devices import SpreadChains
+
+    return SpreadChains(run, carry, like)
+
+
+class Chunk(NamedTuple):
+    """What a call of the compiled loop did."""
+
+    step: int  # at which it ended
+    plan: Plan  # which it followed
+    first_draw: int  # the number of the first draw that it completed
+    draws: Draws  # those that it completed
+    first_bad_steps: np.ndarray  # of each chain; −1: none
+    speed: float  # steps a second
+    temperature: float | None  # kinetic, of samplers that have one
+
+
+class Watcher(Protocol):
+    def see(self, chunk: Chunk) -> None: ...
 
 
 def execute(
@@ -39,104 +69,168 @@ def execute(
     goal: Goal | None = None,
     judged: bool = True,
 ) -> Results:
-    """Go on from `step`, `seconds` into the run, to the end or to where it is stopped; the recorder's results. With a
-    goal, the plan is made longer until it is met. Unless `judged`, no doubts about the draws are looked for."""
-    outside, stopped, looks = 0, False, Looks(recorder)
-    bar, seen = Bar(plan.steps, progress and processes.is_first(), step), Seen(chains.run, plan)
+    """Run from `step`, `seconds` into the run, until the plan ends, the goal is met or a signal arrives; return the
+    recorder's results. Unless `judged`, there is no verdict on the draws."""
+    schedule, outside, noise = Schedule(plan, goal, recorder), DrawsOutsidePrior(), NoiseChange(chains.run, plan)
+    bar = StepBar(plan.steps, progress and processes.is_first(), step)
+    watchers: tuple[Watcher, ...] = (outside, noise, bar)
     with interruptible(and_terminated=recorder.keeps_state) as stop, bar.progress, one_lapack_thread():
-        chains.compiled()
-        zero, length = time.perf_counter() - seconds, FIRST_CHUNK
-        while (chains.first_bad_steps < 0).any():
-            stopped, elapsed, length = agreed_now(stop.is_set(), time.perf_counter() - zero, length)
-            if stopped:
-                break
-            if goal is not None and (hurried := goal.hurried(plan, step, elapsed)) != plan:
-                plan = recorder.replanned(hurried)
-            if goal is not None and goal.is_over(elapsed) and recorder.count:
-                plan = recorder.replanned(plan._replace(steps=step))
-            if step >= plan.steps:
-                longer = None if goal is None or goal.is_over(elapsed) else extended(goal, plan, looks)
-                if longer is None:
-                    break
-                plan = recorder.replanned(longer)
-            # The draw in progress at `step` and slots − 1 more: what the record has room for.
-            room = plan.burn_in + (plan.completed(step) + chains.slots) * plan.thin
-            try:
-                end, began = min(step + length, plan.steps, room, chains.reach(plan, step)), time.perf_counter()
-            except DataError as fault:
-                kept = recorder.rescued(chains.snapshot(step, time.perf_counter() - zero, state=recorder.keeps_state))
-                raise DataError(fault.errno, f"{fault.strerror or fault}{kept}") from fault
-            draws = chains.advance(plan, step, end)
-            first_bad = chains.first_bad_steps
-            reached = end if (first_bad < 0).any() else int(first_bad.max())
-            fresh = plan.completed(reached) - plan.completed(step)
-            outside += int((~np.isfinite(draws["log_prior"][:, first_bad < 0])).sum())
-            recorder.add({name: values[:fresh] for name, values in draws.items()}, first_bad)
-            seen.add(plan.completed(step), draws["position"][:fresh])
-            speed = (end - step) / (time.perf_counter() - began)
-            length = max(1, min(GROWTH * length, round(speed * CHUNK_SECONDS)))
-            step = reached
-            bar.update(step, plan, speed, chains.temperature)
-            if recorder.wants_checkpoint():
-                recorder.checkpoint(chains.snapshot(step, time.perf_counter() - zero))
-        if (chains.first_bad_steps >= 0).all():
-            while recorder.count < plan.draws:
-                recorder.add(chains.missing(min(chains.slots, plan.draws - recorder.count)), chains.first_bad_steps)
-        count, found, seconds = recorder.count, None, time.perf_counter() - zero
-        if goal is not None and recorder.has_draws and not stopped and (chains.first_bad_steps < 0).any():
-            found = looks.now()
-        end_of_run = chains.snapshot(step, seconds, state=recorder.keeps_state)
-
-        def ending() -> tuple[Results, list[str]]:
-            tree = recorder.finish(end_of_run)
-            said = list(doubts(tree, goal, found)) if judged and not stopped and recorder.has_draws else []
-            return recorder.annotated(tree, "\n".join(said), end_of_run) if said else tree, said
-
-        tree, said = processes.agreed(ending)
+        chains.wait_for_compiler()
+        chunks = Chunks(chains, schedule, step, seconds, stop)
+        try:
+            for chunk in chunks:
+                recorder.add(chunk.draws, chunk.first_bad_steps)
+                for watcher in watchers:
+                    watcher.see(chunk)
+                if recorder.wants_checkpoint():
+                    recorder.checkpoint(chunks.snapshot())
+        except DataError as fault:
+            kept = recorder.rescue(chunks.snapshot(recorder.keeps_state))
+            raise DataError(fault.errno, f"{fault.strerror or fault}{kept}") from fault
+        tree, doubtful = conclude(chunks, recorder, judged)
     stop.obey()
-    lost = stopped and not count and not recorder.keeps_state
-    noise = [] if stopped and processes.several() else noise_warning(chains.run, seen, chains.first_bad_steps < 0)
-    for message in [*run_warnings(chains, plan, step, lost, outside), *noise]:
-        warnings.warn(message, RuntimeWarning, stacklevel=4)  # at the user's call of sample or resume
-    for message in said:
-        warnings.warn(message, VerdictWarning, stacklevel=4)
+    lost = chunks.stopped and not recorder.count and not recorder.keeps_state
+    sentences = [*ending(chains, schedule.plan, chunks.step, lost), *outside.sentences()]
+    if not (chunks.stopped and processes.several()):  # a process that is told to end does not wait for the others
+        sentences += noise.sentences()
+    for sentence in sentences:
+        warn(sentence)
+    for sentence in doubtful:
+        warn(sentence, VerdictWarning)
     return tree
 
 
-class Looks:
-    """R-hat and effective draws of the parameters that a goal watches, computed once for each number of draws."""
+def conclude(chunks: "Chunks", recorder: Recorder, judged: bool) -> tuple[Results, list[str]]:
+    """Return the results of a run that has ended, and the sentences of the verdict on them."""
+    chains, schedule = chunks.chains, chunks.schedule
+    any_good = bool((chains.first_bad_steps < 0).any())
+    while not any_good and recorder.count < schedule.plan.draws:
+        missing = min(chains.slots, schedule.plan.draws - recorder.count)
+        recorder.add(chains.nan_draws(missing), chains.first_bad_steps)
+    end = chunks.snapshot(recorder.keeps_state)
+    tree = recorder.finish(end)
+    if not judged or chunks.stopped or not recorder.has_draws:
+        return tree, []
+    found = schedule.convergence() if schedule.goal is not None and any_good else None
+    sentences = list(doubts(tree, schedule.goal, found))
+    return recorder.annotate(tree, "\n".join(sentences), end) if sentences else tree, sentences
 
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder, self.count = recorder, -1
 
-    def now(self) -> Convergence:
-        """Without chains that diverged. Of too few draws nothing is known, so they are worth none."""
-        if self.count != self.recorder.count:
-            draws = self.recorder.watched_draws()
+class Schedule:
+    """The plan of a run, which is revised until a goal is met, if there is one."""
+
+    def __init__(self, plan: Plan, goal: Goal | None, recorder: Recorder) -> None:
+        self.plan, self.goal, self._recorder = plan, goal, recorder
+        self._convergence: tuple[int, Convergence] | None = None
+
+    def revise(self, step: int, seconds: float) -> bool:
+        """Revise the plan of a run that has come to `step` in these seconds; return whether there is more to do."""
+        goal, plan = self.goal, self.plan
+        if goal is not None:
+            plan = goal.end_burn_in(plan, step, seconds)
+            if goal.is_over(seconds):
+                plan = plan._replace(steps=step) if self._recorder.count else plan
+            elif step >= plan.steps:
+                plan = self._extend(goal, plan)
+        if plan != self.plan:
+            self.plan = plan
+            self._recorder.replan(plan)
+        return step < plan.steps
+
+    def _extend(self, goal: Goal, plan: Plan) -> Plan:
+        """Make the plan longer if the draws are not enough; the first process, which has them all, decides."""
+        steps = goal.extend(plan, self.convergence()).steps if processes.is_first() else 0
+        return plan._replace(steps=int(processes.gathered(np.array(steps, np.int64))[0]))
+
+    def convergence(self) -> Convergence:
+        """Return R-hat and effective draws of the parameters that a goal watches, of chains that have not diverged; no
+        effective draws where there are fewer than FEWEST_DRAWS."""
+        if self._convergence is None or self._convergence[0] != self._recorder.count:
+            draws = self._recorder.watched_draws()
             none = np.zeros(draws.shape[2])
-            self.count = draws.shape[1]
-            self.found = Convergence(none, none, none + np.nan)
-            if self.count >= FEWEST_DRAWS:
-                self.found = convergence(draws[np.isfinite(draws).all(axis=(1, 2))])
-        return self.found
+            found = Convergence(none, none, none + np.nan)
+            if draws.shape[1] >= FEWEST_DRAWS:
+                found = convergence(draws[np.isfinite(draws).all(axis=(1, 2))])
+            self._convergence = draws.shape[1], found
+        return self._convergence[1]
 
 
-def agreed_now(stop: bool, seconds: float, length: int) -> tuple[bool, float, int]:
-    """Whether to stop, if any process is told to; the time, and the length of the next chunk, by the first's clock."""
-    if not processes.several():
-        return stop, seconds, length
-    now = processes.gathered(np.array([stop, seconds, length], np.float64))
-    return bool(now[:, 0].any()), float(now[0, 1]), int(now[0, 2])
+class Chunks:
+    """The chunks of a run until its schedule ends, all chains have diverged or it is stopped; the clock and the length
+    of the chunks, on which several processes agree before each."""
+
+    def __init__(self, chains: Chains, schedule: Schedule, step: int, seconds: float, stop: "Stop") -> None:
+        self.chains, self.schedule, self.step, self.stopped = chains, schedule, step, False
+        self._stop, self._zero = stop, time.perf_counter() - seconds
+
+    @property
+    def seconds(self) -> float:
+        """The time since the run began, without what lay between a stop and `isotherm.resume`."""
+        return time.perf_counter() - self._zero
+
+    def snapshot(self, state: bool = True) -> Snapshot:
+        """Return where the run stands, with or without the state of the sampler."""
+        return self.chains.snapshot(self.step, self.seconds, state=state)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        chains, length = self.chains, FIRST_CHUNK
+        while (chains.first_bad_steps < 0).any():
+            self.stopped, seconds, length = self._agree(length)
+            if self.stopped or not self.schedule.revise(self.step, seconds):
+                return
+            plan, first = self.schedule.plan, self.step
+            # The draw in progress at `first` and slots − 1 more: what the record has room for.
+            room = plan.burn_in + (plan.completed(first) + chains.slots) * plan.thin
+            end, began = min(first + length, plan.steps, room, chains.reach(plan, first)), time.perf_counter()
+            draws = chains.advance(plan, first, end)
+            bad = chains.first_bad_steps
+            speed = (end - first) / (time.perf_counter() - began)
+            length = max(1, min(CHUNK_GROWTH * length, round(speed * CHUNK_SECONDS)))
+            self.step = end if (bad < 0).any() else int(bad.max())
+            complete = plan.completed(self.step) - plan.completed(first)
+            kept = {name: values[:complete] for name, values in draws.items()}
+            yield Chunk(self.step, plan, plan.completed(first), kept, bad, speed, chains.temperature)
+
+    def _agree(self, length: int) -> tuple[bool, float, int]:
+        """Return whether any process is to stop; the time and the length of the next chunk as the first has them."""
+        now = processes.gathered(np.array([self._stop.is_set(), self.seconds, length], np.float64))
+        return bool(now[:, 0].any()), float(now[0, 1]), int(now[0, 2])
 
 
-def extended(goal: Goal, plan: Plan, looks: Looks) -> Plan | None:
-    """A longer plan, if the draws are not enough; the first process, which has them all, decides."""
-    longer = goal.extended(plan, looks.now()) if processes.is_first() else None
-    steps = int(processes.firsts(np.array(0 if longer is None else longer.steps, np.int64)))
-    return plan._replace(steps=steps) if steps else None
+class DrawsOutsidePrior:
+    """Counts draws where the prior is zero."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def see(self, chunk: Chunk) -> None:
+        self.count += int((~np.isfinite(chunk.draws["log_prior"][:, chunk.first_bad_steps < 0])).sum())
+
+    def sentences(self) -> Iterator[str]:
+        if self.count:
+            yield (
+                f"{self.count} draws lie where log_prior is not finite, and should not be there: a gradient cannot "
+                "keep a chain inside a hard bound; sample a transformed parameter instead, such as the logarithm of a "
+                "positive one"
+            )
 
 
-class Bar:
+class NoiseChange:
+    """Keeps some draws, to compare the noise of the gradients at them (diagnostics/constant_noise.py)."""
+
+    def __init__(self, run: Run, plan: Plan) -> None:
+        self.run, self.draws = run, Seen(run, plan)
+        self.good = np.ones(run.chains, bool)
+
+    def see(self, chunk: Chunk) -> None:
+        self.good = chunk.first_bad_steps < 0
+        self.draws.add(chunk.first_draw, chunk.draws["position"])
+
+    def sentences(self) -> Iterator[str]:
+        return noise_warning(self.run, self.draws, self.good)
+
+
+class StepBar:
     """Steps a second, kinetic temperature, time left; silent unless `show` and standard error is a terminal."""
 
     def __init__(self, total: int, show: bool, done: int = 0) -> None:
@@ -153,31 +247,77 @@ class Bar:
         )
         self.task = self.progress.add_task("compiling", total=total, completed=done, speed="–", temperature="–")
 
-    def update(self, step: int, plan: Plan, speed: float, temperature: float | None) -> None:
+    def see(self, chunk: Chunk) -> None:
         self.progress.update(
             self.task,
-            total=plan.steps,
-            completed=step,
-            description="burn-in" if step < plan.burn_in else "sampling",
-            speed=f"{speed:,.0f}",
-            temperature="–" if temperature is None else f"{temperature:.3g}",
+            total=chunk.plan.steps,
+            completed=chunk.step,
+            description="burn-in" if chunk.step < chunk.plan.burn_in else "sampling",
+            speed=f"{chunk.speed:,.0f}",
+            temperature="–" if chunk.temperature is None else f"{chunk.temperature:.3g}",
         )
 
 
 def one_lapack_thread() -> AbstractContextManager[object]:
-    """LAPACK's decompositions are small here: more threads give them nothing and, where the machine is busy, wait for
-    each other so long that a step of eCCAdL on MNIST 7/9 took ten times its time."""
+    """Limit LAPACK to one thread. Its decompositions are small here: more threads give them nothing and, where the
+    machine is busy, wait for each other so long that a step of eCCAdL on MNIST 7/9 took ten times its time."""
     import scipy.linalg  # noqa: F401  # JAX's LAPACK, which must be loaded before it can be limited
     from threadpoolctl import threadpool_limits
 
-    return threadpool_limits(1, user_api="blas")
+    limit: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
+    return limit
 
 
-def run_warnings(chains: Chains, plan: Plan, step: int, lost: bool, outside: int) -> Iterator[str]:
-    """What the user should know of how a run ended, a sentence each.
+class Stop:
+    """The signal that asked to stop, if there was one, and the handlers that were there before."""
 
-    `lost`: it was stopped before its first draw and cannot go on; `outside`: how many draws the prior does not allow.
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self.handlers_before: dict[int, Handler] = {}
+
+    def is_set(self) -> bool:
+        return self.signal is not None
+
+    def handle(self, signum: int, frame: FrameType | None) -> None:
+        """Note a signal; a second Ctrl-C interrupts at once."""
+        if self.is_set() and signum == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.signal = signum
+
+    def obey(self) -> None:
+        """End the process, after all is stored, if a signal asked for that; Ctrl-C asks only for the draws so far."""
+        if self.signal is None or self.signal == signal.SIGINT:
+            return
+        before = self.handlers_before[self.signal]
+        if callable(before):
+            before(self.signal, None)
+        else:
+            raise SystemExit(128 + self.signal)
+
+
+@contextmanager
+def interruptible(and_terminated: bool = False) -> Iterator[Stop]:
+    """Let Ctrl-C set the stop, so that a loop can end at a good place; a second Ctrl-C interrupts at once.
+
+    `and_terminated`: SIGTERM and SIGHUP set it too, unless they are ignored.
     """
+    stop = Stop()
+    if threading.current_thread() is threading.main_thread():  # others have no handlers to set
+        ending = (signal.SIGTERM, signal.SIGHUP) if and_terminated else ()
+        # A handler that Python did not install (None) is left alone, unless there are several processes: it is then
+        # JAX's for SIGTERM, which does not stop.
+        others = (signal.SIG_IGN,) if processes.several() else (signal.SIG_IGN, None)
+        for number in (signal.SIGINT, *(n for n in ending if signal.getsignal(n) not in others)):
+            stop.handlers_before[number] = signal.signal(number, stop.handle)
+    try:
+        yield stop
+    finally:
+        for signum, before in stop.handlers_before.items():
+            signal.signal(signum, signal.SIG_DFL if before is None else before)
+
+
+def ending(chains: Chains, plan: Plan, step: int, lost: bool) -> Iterator[str]:
+    """Yield what the user should know of how a run ended; `lost`: it stopped before its first draw and cannot go on."""
     first_bad = chains.first_bad_steps
     if (bad := np.flatnonzero(first_bad >= 0)).size:
         yield divergence(first_bad, bad, getattr(chains.run.sampler, "step_size", None))
@@ -186,19 +326,13 @@ def run_warnings(chains: Chains, plan: Plan, step: int, lost: bool, outside: int
             f"stopped at step {step} of {plan.steps}, before the first draw was complete: burn-in is the first "
             f"{plan.burn_in} steps, so there are no draws; let it run longer, or lower burn_in"
         )
-    if outside:
-        yield (
-            f"{outside} draws lie where log_prior is not finite, and should not be there: a gradient cannot keep a "
-            "chain inside a hard bound; sample a transformed parameter instead, such as the logarithm of a positive one"
-        )
 
 
 def divergence(first_bad: np.ndarray, bad: np.ndarray, step_size: object) -> str:
     who = f"all {len(first_bad)} chains" if bad.size == len(first_bad) else f"{bad.size} of {len(first_bad)} chains"
     if len(first_bad) == 1:
         who = "the chain"
-    which = ", ".join(f"chain {chain} at step {first_bad[chain]}" for chain in bad[:4])
-    which += ", …" if bad.size > 4 else ""
+    which = ", ".join(f"chain {chain} at step {first_bad[chain]}" for chain in bad[:4]) + ", …" * (bad.size > 4)
     if (first_bad[bad] == 1).all():
         return (
             f"{who} diverged ({which}): the first step was not finite, so the gradient at the start may not be; look "

@@ -1,8 +1,9 @@
 """`isotherm.fit`, the front door: no step size, no batch size, no number of steps."""
 
-import os
+import dataclasses
 import warnings
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -11,13 +12,14 @@ from isotherm.data import processes
 from isotherm.data.batches import placed
 from isotherm.lib import arguments
 from isotherm.lib.types import Batch, Json, Params, Results
+from isotherm.lib.warn import warn
 from isotherm.posterior import Posterior
-from isotherm.run.assemble import Run, make_run, mesh_for
-from isotherm.run.goal import BURN_IN_SHARE, FEWEST, Goal
+from isotherm.run.assemble import Run, RunSettings, assemble
 from isotherm.run.labels import good_chains
-from isotherm.run.plan import Plan
+from isotherm.run.plan import BURN_IN_SHARE, FEWEST, Goal, Plan
 from isotherm.run.sample import check_place, run_to_end
 from isotherm.samplers import eccadl
+from isotherm.store.folder import StorePath
 from isotherm.targets import checks
 from isotherm.targets.anchor import LARGE_SHARE, anchor
 from isotherm.targets.anchored import Anchored, CannotAnchor
@@ -48,81 +50,90 @@ def fit(
     anchored: bool = True,
     chains: int = 4,
     seed: int = 0,
-    store: str | os.PathLike[str] | None = None,
+    store: StorePath | None = None,
     devices: int | Sequence[jax.Device] | None = None,
     spread: str = "chains",
     progress: bool = True,
 ) -> Results:
     """Draw from `posterior` given `data` until there are enough draws.
 
-    It anchors the posterior (`isotherm.anchor`), looks whether that pays, and samples with `isotherm.eccadl`, anchored
-    or plain, until every parameter has `ess` effective draws and R-hat is at most 1.01.
+    It anchors the posterior (`isotherm.anchor`), finds out whether that pays, and samples with `isotherm.eccadl`,
+    anchored or plain, until every parameter has `ess` effective draws and R-hat is at most 1.01.
 
     Args:
         posterior: the model, or what `isotherm.from_numpyro` made of it, which has data and a start of its own.
         data: a pytree of arrays with one leading length N, or a table of pandas, polars or Arrow.
         init: the parameters to start from, such as zeros of their shapes. An anchored posterior needs none.
-        ess: how many effective draws every parameter must have, in the bulk and in the tails.
+        ess: the number of effective draws that every parameter must have, in the bulk and in the tails.
         seconds: when to stop sampling at the latest, counted from when anchoring and compiling are over; without it,
             after 200,000 steps, or, where anchoring does not pay, 300 passes over the data, or 100,000 steps that take
             all rows each.
         steps: after how many steps to stop at the latest; unlike `seconds`, it gives the same draws everywhere.
         anchored: whether to try anchoring. False saves the attempt for a model that is known to have many modes, such
             as a network, and gives no warning.
-        chains: how many independent chains.
-        seed: same seed, same draws.
+        chains, seed: the number of independent chains; same seed, same draws.
         store: a folder to be made, such as "run.zarr", with which `isotherm.resume` goes on however the run ends.
-        devices, spread: as in `isotherm.sample`.
-        progress: whether to show a bar (on a terminal only).
+        devices, spread, progress: as in `isotherm.sample`.
 
     Returns:
         What `isotherm.sample` returns. Its attributes `fit_method`, `fit_reason` and, where it is anchored,
         `anchor_order`, `anchor_noise` and so on say what was chosen, and why.
     """
-    bound = None if steps is None else arguments.integer("steps", steps, 8)
+    most_steps = None if steps is None else arguments.integer("steps", steps, 8)
     goal = Goal(
         arguments.positive("ess", ess),
-        MOST_ANCHORED if bound is None else bound,
+        MOST_ANCHORED if most_steps is None else most_steps,
         None if seconds is None else arguments.positive("seconds", seconds),
     )
     with processes.together():
         check_place(store)
-        model, data, init = with_defaults(posterior, data, init)
-        data = processes.agreed(lambda: checks.checked_data(data))
-        if mesh_for(data, devices, spread, arguments.integer("chains", chains, 1)) is None:
+        target, data, init = with_defaults(posterior, data, init)
+        data = checks.checked_data(data)
+        settings = RunSettings(chains=arguments.integer("chains", chains, 1), seed=seed, devices=devices, spread=spread)
+        if settings.mesh(data) is None:
             data = jax.tree.map(placed, data)  # once for all that follows
-        settings: Json = {
-            "chains": chains, "seed": seed, "name": None, "replace": True, "devices": devices, "over": spread,
-        }  # fmt: skip
-        found: Anchored | None = None
-        if anchored:
-            found, why_not = anchored_or_why_not(model, data, init, settings, progress)
-        else:
-            why_not = "anchored=False"
-        if found is not None and not why_not:
-            run = make_run(found, eccadl(), data, None, batch_size=None, **settings, notes=anchored_notes(found))
-            draws = max(FIRST_DRAWS, int(STEPS_A_DRAW * goal.ess / run.chains))
-            plan = Plan(BURN_IN + draws, BURN_IN, 1)
-        else:
-            if anchored:
-                warnings.warn(why_not, RuntimeWarning, stacklevel=2)
-            if found is not None and not is_function(init):
-                init = found.mode
-            run, plan, most = plain_run(model, data, init, settings, why_not)
-            goal = goal._replace(most_steps=most if bound is None else bound)
-        return results_for_user(posterior, run_to_end(run, shortened(plan, bound), store, progress, goal))
+        choice = choose(target, data, init, settings, anchored, goal, progress)
+        goal = choice.goal if most_steps is None else goal
+        tree = run_to_end(choice.run, shortened(choice.plan, most_steps), store, progress, goal)
+        return results_for_user(posterior, tree)
+
+
+class Choice(NamedTuple):
+    """How `fit` samples: the run, its first plan, and the goal until which the plan is made longer."""
+
+    run: Run
+    plan: Plan
+    goal: Goal
+
+
+def choose(
+    target: Target, data: Batch, init: Params | None, settings: RunSettings, anchored: bool, goal: Goal, progress: bool
+) -> Choice:
+    """Choose a run on the anchored posterior, if `anchored` and if that pays; warn if it does not."""
+    found, why_not = None, "anchored=False"
+    if anchored:
+        found, why_not = anchored_or_why_not(target, data, init, settings, progress)
+    if found is not None and not why_not:
+        run = assemble(found, eccadl(), data, None, settings, anchored_notes(found))
+        draws = max(FIRST_DRAWS, int(STEPS_A_DRAW * goal.ess / run.chains))
+        return Choice(run, Plan(BURN_IN + draws, BURN_IN, 1), goal)
+    if anchored:
+        warn(why_not)
+    if found is not None and not is_function(init):
+        init = found.mode
+    return plain_choice(target, data, init, settings, goal, why_not)
 
 
 def anchored_or_why_not(
-    posterior: Target, data: Batch, init: Params | None, settings: Json, progress: bool
+    target: Target, data: Batch, init: Params | None, settings: RunSettings, progress: bool
 ) -> tuple[Anchored | None, str]:
-    """The anchored posterior, if there is one, and why it is not used, in a sentence, if it is not."""
+    """Return the anchored posterior, if there is one, and why it is not used, in a sentence, if it is not."""
     rows = sum(processes.row_counts(data))
     try:
-        if isinstance(posterior, Anchored):
-            anchored = posterior
+        if isinstance(target, Anchored):
+            anchored = target
         else:
-            anchored = anchor(posterior, data, init, seed=settings["seed"], progress=progress)
+            anchored = anchor(target, data, init, seed=settings.seed, progress=progress)
     except CannotAnchor as reason:
         if reason.is_fault:
             raise
@@ -146,6 +157,7 @@ def anchored_or_why_not(
 
 
 def without_anchor(reason: str, rows: int) -> str:
+    """Return the reason and what fit does instead, in a sentence."""
     if rows <= SMALL:
         return (
             f"{reason}; so fit samples with all {rows:,} rows at every step, without anchoring: few enough for NUTS, "
@@ -154,9 +166,9 @@ def without_anchor(reason: str, rows: int) -> str:
     return f"{reason}; so fit samples with plain batches, without anchoring, which takes longer"
 
 
-def too_hot(anchored: Anchored, data: Batch, settings: Json) -> str:
-    """How a short run shows that the noise is not what it was measured to be, in a sentence; empty if it does not."""
-    run = make_run(anchored, eccadl(), data, None, batch_size=None, **settings)
+def too_hot(anchored: Anchored, data: Batch, settings: RunSettings) -> str:
+    """Return in words how a short run shows that the noise is not what it was measured to be; "" if it does not."""
+    run = assemble(anchored, eccadl(), data, None, settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         tree = run_to_end(run, Plan(PILOT, PILOT // 2, 1), None, progress=False, judged=False)
@@ -171,6 +183,7 @@ def too_hot(anchored: Anchored, data: Batch, settings: Json) -> str:
 
 
 def anchored_notes(anchored: Anchored) -> Json:
+    """Return attributes that say how the posterior was anchored."""
     found = anchored.findings
     return {
         "fit_method": "anchored eccadl",
@@ -180,26 +193,27 @@ def anchored_notes(anchored: Anchored) -> Json:
     }
 
 
-def plain_run(posterior: Target, data: Batch, init: Params | None, settings: Json, why: str) -> tuple[Run, Plan, int]:
-    """A run of eccadl on plain batches, or on all rows if they are few; its first plan; and how many steps it may
-    have."""
+def plain_choice(
+    target: Target, data: Batch, init: Params | None, settings: RunSettings, goal: Goal, why: str
+) -> Choice:
+    """Choose plain batches, or all rows if they are few; `why` says why there is no anchor."""
     rows = sum(processes.row_counts(data))
     exact = rows <= SMALL
     size = rows if exact else int(np.clip(rows // 16, *PLAIN_BATCH))
-    settings = settings | {"replace": not exact}
-    notes = {"fit_method": "plain eccadl", "fit_reason": why}
-    run = make_run(posterior.plain, eccadl(), data, init, batch_size=size, **settings, notes=notes)
     if exact:
         burn_in, first, most = EXACT_STEPS
         thin = 4
     else:
         burn_in, first, most = (round(passes * rows / size) for passes in PLAIN_PASSES)
         thin = max(1, rows // (8 * size))
-    return run, Plan(first, burn_in, thin), most
+    settings = dataclasses.replace(settings, batch_size=size, replace=not exact)
+    notes = {"fit_method": "plain eccadl", "fit_reason": why}
+    run = assemble(target.plain, eccadl(), data, init, settings, notes)
+    return Choice(run, Plan(first, burn_in, thin), goal._replace(most_steps=most))
 
 
 def shortened(plan: Plan, steps: int | None) -> Plan:
-    """No more than so many steps, of which at most a quarter are burn-in and eight draws or more are kept."""
+    """Limit a plan to `steps`, of which up to a quarter are burn-in and eight draws or more are kept."""
     if steps is None or steps >= plan.steps:
         return plan
     burn_in = min(plan.burn_in, int(BURN_IN_SHARE * steps))

@@ -9,8 +9,7 @@ from isotherm.lib.types import Draws, Json, Results
 from isotherm.lib.version import __version__
 from isotherm.run.assemble import Run
 from isotherm.run.chains import Snapshot
-from isotherm.run.goal import watched
-from isotherm.run.plan import Plan
+from isotherm.run.plan import Plan, watched
 from isotherm.samplers.settings import attributes
 from isotherm.targets.parameters import variable_names
 
@@ -19,7 +18,7 @@ LIBRARY = {"inference_library": "isotherm", "inference_library_version": __versi
 
 
 class Labels:
-    """Turns a run's arrays into labelled ones."""
+    """Names, coordinates and attributes for the arrays of a run."""
 
     def __init__(self, run: Run, plan: Plan) -> None:
         self.unravel = run.evaluation.target.unravel
@@ -41,7 +40,7 @@ class Labels:
         self.attributes |= plan._asdict()
 
     def draws(self, draws: Draws, first: int, first_bad_step: np.ndarray) -> Results:
-        """`posterior` and `sample_stats` by chain and draw; `first` is the first draw's number."""
+        """Return `posterior` and `sample_stats` by chain and draw; `first` is the first draw's number."""
         from arviz_base import from_dict
 
         by_chain = {name: values.swapaxes(0, 1) for name, values in draws.items()}
@@ -56,7 +55,7 @@ class Labels:
         return tree
 
     def tree(self, draws: Draws, first: int, snapshot: Snapshot) -> Results:
-        """All groups: the draws, and `posterior_mean` and `posterior_variance` over every step after burn-in."""
+        """Return all groups: the draws, and `posterior_mean` and `posterior_variance` over every step after burn-in."""
         import xarray
 
         first_bad_step = np.asarray(snapshot.carry.first_bad_step)
@@ -73,7 +72,7 @@ class Labels:
         return tree
 
     def _moments(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
-        """NaN for chains that diverged, and for all while there are no steps after burn-in."""
+        """Return mean and variance; NaN for chains that diverged, and for all before the first step after burn-in."""
         moments = snapshot.carry.moments
         mean = np.asarray(moments.reference, np.float64) + np.asarray(moments.mean, np.float64)
         there = (np.asarray(snapshot.carry.first_bad_step) < 0) & (snapshot.step > self.plan.burn_in)
@@ -82,16 +81,16 @@ class Labels:
         return {name: np.where(there[:, None], values, np.nan).astype(dtype) for name, values in arrays.items()}
 
     def names(self) -> list[str]:
-        """What the parameters are called, in the order in which they are in a flat position."""
+        """Return the names of the parameters, in the order in which they are in a flat position."""
         return variable_names(jax.eval_shape(self.unravel, self.flat))
 
     @cached_property
     def watched(self) -> np.ndarray:
-        """The entries of a flat position that a goal looks at."""
+        """The entries of a flat position that a goal watches."""
         return watched([leaf.size for leaf in jax.tree.leaves(jax.eval_shape(self.unravel, self.flat))])
 
     def variables(self, positions: np.ndarray) -> dict[str, np.ndarray]:
-        """Flat positions (…, d) as the named arrays of the parameters."""
+        """Return flat positions (…, d) as the named arrays of the parameters."""
         params = jax.eval_shape(self.unravel, jax.ShapeDtypeStruct(positions.shape[-1:], positions.dtype))
         leaves, lead = jax.tree.leaves(params), positions.shape[:-1]
         parts = np.split(positions, np.cumsum([leaf.size for leaf in leaves])[:-1], axis=-1)

@@ -20,10 +20,9 @@ from isotherm.lib import arguments
 from isotherm.lib.progress import Passes, progress_bar
 from isotherm.lib.types import Batch, Json, Params
 from isotherm.posterior import Posterior
-from isotherm.run.assemble import Run, make_run
+from isotherm.run.assemble import Run, RunSettings, assemble
 from isotherm.run.chains import Chains
-from isotherm.run.execute import one_lapack_thread
-from isotherm.run.on_devices import make_chains
+from isotherm.run.execute import make_chains, one_lapack_thread
 from isotherm.run.plan import Plan
 from isotherm.samplers import eccadl
 from isotherm.samplers.base import Sampler
@@ -122,8 +121,7 @@ def largest_step(
         The step size. ValueError, with what was found, if none passes.
     """
     bound = arguments.positive("bound", bound)
-    settings: Json = {"chains": 1, "seed": seed, "name": None, "replace": replace}
-    run = make_run(posterior, sampler, data, init, batch_size=batch_size, **settings)
+    run = assemble(posterior, sampler, data, init, RunSettings(batch_size, replace, chains=1, seed=seed))
     if "step_size" not in {field.name for field in dataclasses.fields(run.sampler)}:  # type: ignore[arg-type]
         raise TypeError(f"sampler must have a field step_size, got {type(sampler).__name__} without one")
     return find(run, bound, progress).largest.step_size

@@ -1,18 +1,35 @@
-"""What becomes of a run's draws: kept in memory, unless a subclass (`run/store_recorder.py`) writes them to disk."""
+"""What becomes of a run's draws: kept in memory, or written to a store as they come, in which order."""
 
+import dataclasses
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+import jax
 import numpy as np
 
+from isotherm.data import processes
+from isotherm.lib.files import StoreError
 from isotherm.lib.types import Draws, Results
+from isotherm.run.assemble import Run
 from isotherm.run.chains import Snapshot
 from isotherm.run.labels import Labels
 from isotherm.run.plan import Plan
+from isotherm.samplers import settings
+from isotherm.store import arrays, checkpoint
+from isotherm.store.checkpoint import Header
+from isotherm.store.folder import HIDDEN, SAMPLER, slots
+
+CHECKPOINT_SECONDS = 10.0  # between checkpoints: the most that is lost when the process is killed
+CHECKPOINT_SHARE = 0.02  # bound on the share of a run's time that it waits to hand checkpoints to the thread
 
 
 class Recorder:
-    """Gets draws as they are completed, a snapshot when it wants one, and makes the results in the end.
-
-    `draws` are those to begin with; their names and shapes, if there are none.
-    """
+    """Keeps draws in memory and makes the results in the end. `draws` are those to begin with, which may be none."""
 
     keeps_state = False  # whether its snapshots need the samplers' state, so that another process can go on
     has_draws = True  # whether its results have the draws in them
@@ -22,27 +39,25 @@ class Recorder:
 
         self.labels, self.parts = labels, [draws]
 
-    def replanned(self, plan: Plan) -> Plan:
-        """The plan is another one from here on."""
+    def replan(self, plan: Plan) -> None:
         self.labels.replan(plan)
-        return plan
 
     def watched_draws(self) -> np.ndarray:
-        """The draws so far by (chain, draw, parameter), of the parameters that a goal looks at."""
+        """Return the draws so far by (chain, draw, parameter), of the parameters that a goal watches."""
         positions = self.joined()["position"]
         return positions[..., self.labels.watched].swapaxes(0, 1)
 
     @property
     def count(self) -> int:
-        """The draws so far."""
+        """The number of draws so far."""
         return sum(len(part["position"]) for part in self.parts)
 
     def add(self, draws: Draws, first_bad_step: np.ndarray) -> None:
-        """Draws that follow those so far, and each chain's first bad step (−1: none)."""
+        """Keep draws that follow those so far; `first_bad_step` is of each chain (−1: none)."""
         self.parts.append(draws)
 
     def joined(self) -> Draws:
-        """All parts as one."""
+        """Return all parts as one."""
         if len(self.parts) > 1:
             self.parts = [{name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}]
         return self.parts[0]
@@ -51,36 +66,205 @@ class Recorder:
         return False
 
     def checkpoint(self, snapshot: Snapshot) -> None:
-        """Keep where the run stands; here nothing outlives the process."""
+        """Store where the run stands; here nothing outlives the process."""
 
-    def rescued(self, snapshot: Snapshot) -> str:
-        """The run cannot go on from here: what is kept of it, for the end of a sentence that says why."""
+    def rescue(self, snapshot: Snapshot) -> str:
+        """Store a run that cannot go on; return what is kept of it, for the end of a sentence that says why."""
         return ""
 
     def finish(self, snapshot: Snapshot) -> Results:
-        """The labelled results of a run that ends here."""
+        """Return the labelled results of a run that ends here."""
         return self.labels.tree(self.joined(), 0, snapshot)
 
-    def annotated(self, tree: Results, warnings: str, snapshot: Snapshot) -> Results:
-        """The results, with what was warned of among their attributes."""
+    def annotate(self, tree: Results, warnings: str, snapshot: Snapshot) -> Results:
+        """Return the results with these warnings among their attributes."""
         tree.attrs["warnings"] = warnings
         return tree
 
 
-class Follower(Recorder):
-    """The recorder of a process that keeps no draws, since the first of several processes stores them. `draws` has
-    names and shapes only, `count` is how many draws there are to begin with."""
+class DrawCounter(Recorder):
+    """Counts draws in a process that keeps none, since the first of several processes stores them."""
 
     keeps_state = True
     has_draws = False
 
-    def __init__(self, labels: Labels, draws: Draws, count: int) -> None:
+    def __init__(self, labels: Labels, draws: Draws, count: int, path: Path) -> None:
         super().__init__(labels, draws)
-        self.kept_elsewhere = count
+        self._count, self.path = count, path
 
     @property
     def count(self) -> int:
-        return self.kept_elsewhere
+        return self._count
 
     def add(self, draws: Draws, first_bad_step: np.ndarray) -> None:
-        self.kept_elsewhere += len(draws["position"])
+        self._count += len(draws["position"])
+
+    def finish(self, snapshot: Snapshot) -> Results:
+        """Open the store, if this process can see it."""
+        return arrays.open_results(self.path) if (self.path / HIDDEN).is_dir() else super().finish(snapshot)
+
+
+class StoreRecorder(Recorder):
+    """Has a thread write draws in chunks and state in checkpoints, in order, and forgets them. `header` says what the
+    run is and where it stands; `tail` are the draws that are in no chunk yet."""
+
+    keeps_state = True
+
+    def __init__(self, path: Path, run: Run, header: Header, tail: Draws) -> None:
+        super().__init__(Labels(run, Plan(**header.plan)), tail)
+        self.watched_parts = stored_watched_draws(path, header, self.labels) if header.goal else None  # of whole chunks
+        self.path, self.header, self.digests = path, header, dict(header.digests)
+        self.sampler_arrays = {SAMPLER + name: array for name, array in settings.encode(run.sampler, 0)[1].items()}
+        self.chunk, self.whole_chunks, self.serial = header.chunk, header.draws // header.chunk, header.serial + 1
+        self.safe_step = None if header.serial < 0 else header.step
+        self.last, self.cost = time.monotonic(), 0.0
+        self.writer = Writer()
+
+    @property
+    def count(self) -> int:
+        return self.whole_chunks * self.chunk + super().count
+
+    def add(self, draws: Draws, first_bad_step: np.ndarray) -> None:
+        """Keep draws until there is a whole chunk, which goes to disk."""
+        super().add(draws, first_bad_step)
+        while super().count >= self.chunk:
+            block, rest = cut(self.joined(), self.chunk)
+            self.put(self.write_chunk, block, self.whole_chunks, first_bad_step)
+            if self.watched_parts is not None:
+                self.watched_parts.append(block["position"][..., self.labels.watched])
+            self.parts, self.whole_chunks = [rest], self.whole_chunks + 1
+
+    def replan(self, plan: Plan) -> None:
+        self.header = dataclasses.replace(self.header, plan=plan._asdict())
+        super().replan(plan)
+
+    def watched_draws(self) -> np.ndarray:
+        parts = [part.swapaxes(0, 1) for part in self.watched_parts or []]
+        return np.concatenate([*parts, super().watched_draws()], axis=1)
+
+    def wants_checkpoint(self) -> bool:
+        return time.monotonic() - self.last >= max(CHECKPOINT_SECONDS, self.cost / CHECKPOINT_SHARE)
+
+    def checkpoint(self, snapshot: Snapshot) -> None:
+        began = time.monotonic()
+        self.put(self.write_checkpoint, snapshot, self.joined(), self.whole_chunks, self.serial)
+        self.serial += 1
+        self.last = time.monotonic()
+        self.cost = self.last - began
+
+    def rescue(self, snapshot: Snapshot) -> str:
+        self.checkpoint(snapshot)
+        self.close()
+        self.writer.check()
+        return f"; {self.safe()}"
+
+    def safe(self) -> str:
+        """Return in words how much of the run is stored, and how to go on."""
+        kept = "no checkpoint was written" if self.safe_step is None else f"the run is safe up to step {self.safe_step}"
+        return f"{kept}: put that right, then go on with isotherm.resume({str(self.path)!r}, …)"
+
+    def finish(self, snapshot: Snapshot) -> Results:
+        """Write a last checkpoint; return the results, which are read from disk when used."""
+        self.checkpoint(snapshot)
+        self.close()
+        self.writer.check()
+        return arrays.open_results(self.path)
+
+    def annotate(self, tree: Results, warnings: str, snapshot: Snapshot) -> Results:
+        self.labels.attributes["warnings"] = warnings
+        self.guarded(self.write_checkpoint, snapshot, self.joined(), self.whole_chunks, self.serial)
+        return arrays.open_results(self.path)
+
+    def close(self) -> None:
+        self.writer.close()
+
+    def put(self, write: Callable[..., None], *what: object) -> None:
+        self.writer.put(partial(self.guarded, write, *what))
+
+    def guarded(self, write: Callable[..., None], *what: object) -> None:
+        try:
+            write(*what)
+        except StoreError as error:
+            raise StoreError(error.errno, f"{error}; {self.safe()}") from error
+
+    def write_chunk(self, block: Draws, number: int, first_bad_step: np.ndarray) -> None:
+        tree = self.labels.draws(block, number * self.chunk, first_bad_step)
+        self.digests |= arrays.write_chunk(self.path, tree, number, self.chunk)
+
+    def write_checkpoint(self, snapshot: Snapshot, tail: Draws, whole_chunks: int, serial: int) -> None:
+        first = whole_chunks * self.chunk
+        draws = first + len(tail["position"])
+        header = dataclasses.replace(
+            self.header, serial=serial, step=snapshot.step, seconds=snapshot.seconds, draws=draws, digests=self.digests
+        )
+        carry = {"carry." + name: leaf for name, leaf in named_arrays(snapshot.carry)}
+        content = {**self.sampler_arrays, **carry, **{"tail." + name: values for name, values in tail.items()}}
+        checkpoint.write(slots(self.path)[serial % 2], header.to_json(), content)
+        self.safe_step = snapshot.step
+        arrays.write_rest(self.path, self.labels.tree(tail, first, snapshot), whole_chunks, self.chunk)
+
+
+class Writer:
+    """A thread that does one job after the other, until one fails; who hands over the next job gets the failure. Up to
+    `waiting` jobs wait; handing over one more waits too, so that a slow disk costs time, not memory."""
+
+    def __init__(self, waiting: int = 2) -> None:
+        self.jobs: queue.Queue[Callable[[], None] | None] = queue.Queue(waiting)
+        self.failure: BaseException | None = None
+        self.thread = threading.Thread(target=self.work, name="isotherm-store", daemon=True)
+        self.thread.start()
+
+    def work(self) -> None:
+        while (job := self.jobs.get()) is not None:
+            try:
+                if self.failure is None:
+                    job()
+            except BaseException as error:
+                self.failure = error
+
+    def put(self, job: Callable[[], None]) -> None:
+        self.jobs.put(job)
+        self.check()
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def close(self) -> None:
+        """Finish all jobs that were handed over."""
+        if self.thread.is_alive():
+            self.jobs.put(None)
+            self.thread.join()
+
+
+def named_arrays(tree: object) -> list[tuple[str, np.ndarray]]:
+    """Return the arrays of a tree with the paths to them."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in leaves]
+
+
+def stored_watched_draws(path: Path, header: Header, labels: Labels) -> list[np.ndarray]:
+    """Read the parameters that a goal watches, of the draws in whole chunks, by (draw, chain, parameter)."""
+    whole = header.draws // header.chunk * header.chunk
+    if not whole:
+        return []
+    stored = arrays.open_results(path)["posterior"].to_dataset()
+    parts = [stored[name].values[:, :whole] for name in labels.names()]
+    positions = np.concatenate([part.reshape(*part.shape[:2], -1) for part in parts], axis=2)
+    return [positions[..., labels.watched].swapaxes(0, 1)]
+
+
+def cut(draws: Draws, at: int) -> tuple[Draws, Draws]:
+    return {name: values[:at] for name, values in draws.items()}, {name: values[at:] for name, values in draws.items()}
+
+
+@contextmanager
+def stored_recorder(path: Path, run: Run, header: Header, tail: Draws) -> Iterator[Recorder]:
+    """Open the recorder of a stored run: the first process writes, others count draws. `tail` are the draws that are in
+    no chunk yet."""
+    if not processes.is_first():
+        names_only = {name: values[:0] for name, values in tail.items()}
+        yield DrawCounter(Labels(run, Plan(**header.plan)), names_only, header.draws, path)
+        return
+    with closing(StoreRecorder(path, run, header, tail)) as recorder:
+        yield recorder

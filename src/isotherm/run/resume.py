@@ -2,8 +2,6 @@
 
 import dataclasses
 import errno
-import os
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -13,35 +11,30 @@ import jax
 import numpy as np
 
 from isotherm.data import processes
-from isotherm.data.sharded import CHAINS
 from isotherm.lib import arguments
+from isotherm.lib.files import StoreError
 from isotherm.lib.types import Batch, Draws, Json, Params, Results
+from isotherm.lib.warn import warn
 from isotherm.posterior import Posterior
-from isotherm.run.assemble import Run, make_run
-from isotherm.run.chains import carry_shapes, missing_draws
-from isotherm.run.execute import execute
-from isotherm.run.goal import Goal
-from isotherm.run.labels import Labels
+from isotherm.run.assemble import Run, RunSettings, assemble
+from isotherm.run.chains import carry_shapes, nan_draws
+from isotherm.run.execute import execute, make_chains
 from isotherm.run.loop import Carry
-from isotherm.run.on_devices import make_chains
-from isotherm.run.plan import Plan
-from isotherm.run.recorder import Follower, Recorder
-from isotherm.run.sample import finished
-from isotherm.run.store_recorder import StoreRecorder, named_arrays
+from isotherm.run.plan import Goal, Plan
+from isotherm.run.recorder import named_arrays, stored_recorder
 from isotherm.samplers import settings
 from isotherm.samplers.base import Sampler, check_sampler
 from isotherm.store import anchor, identity
-from isotherm.store.disk import StoreError
-from isotherm.store.folder import SAMPLER, Checkpoint, as_path, latest, locked
-from isotherm.store.header import Header
+from isotherm.store.checkpoint import Header
+from isotherm.store.folder import SAMPLER, Checkpoint, StorePath, as_path, latest, locked
 from isotherm.targets.parameters import flattening
 from isotherm.targets.target import results_for_user, with_defaults
 
-Tree = TypeVar("Tree")
+Tree = TypeVar("Tree", Carry, Draws)
 
 
 def resume(
-    store: str | os.PathLike[str],
+    store: StorePath,
     posterior: Posterior,
     data: Batch | None = None,
     *,
@@ -70,32 +63,22 @@ def resume(
         check_sampler(sampler)
     more = 0 if steps is None else arguments.integer("steps", steps, 1)
     path = as_path(store)
-    with processes.together(), ExitStack() as opened:
-        processes.agreed(lambda: opened.enter_context(locked(path, new=False)) if processes.is_first() else None)
-        saved = processes.agreed(lambda: latest(path))
-        run = rebuild_run(saved, posterior, data, sampler, init, devices, spread)
-        carry, tail = processes.agreed(lambda: stored_state(saved, run))
-        header, plan = continued(saved.header, more)
-        moving = opened.enter_context(closing(make_chains(run, carry)))
-
-        def old_store() -> Recorder:
-            if not processes.is_first():
-                return Follower(Labels(run, plan), moving.missing(), header.draws)
-            return opened.enter_context(closing(StoreRecorder(path, run, header, tail)))
-
-        recorder = processes.agreed(old_store)
-        tree = execute(moving, plan, header.step, header.seconds, recorder, progress, goal_of(header))
-        return results_for_user(posterior, finished(tree, path))
-
-
-def continued(header: Header, more: int) -> tuple[Header, Plan]:
-    """The same run with so many more steps, by the versions that are installed now."""
-    plan = Plan(**header.plan).extended(more)
-    return dataclasses.replace(header, plan=plan._asdict(), versions=identity.versions()), plan
+    with processes.together(), ExitStack() as stack:
+        if processes.is_first():
+            stack.enter_context(locked(path, new=False))
+        saved = latest(path)
+        run = restore_run(saved, posterior, data, sampler, init, devices, spread)
+        carry, tail = stored_state(saved, run)
+        plan = Plan(**saved.header.plan).extended(more)
+        header = dataclasses.replace(saved.header, plan=plan._asdict(), versions=identity.versions())
+        chains = stack.enter_context(closing(make_chains(run, carry)))
+        recorder = stack.enter_context(stored_recorder(path, run, header, tail))
+        tree = execute(chains, plan, header.step, header.seconds, recorder, progress, goal_of(header))
+        return results_for_user(posterior, tree)
 
 
 def goal_of(header: Header) -> Goal | None:
-    """The goal, if there is one; with as many seconds again, if its time was up."""
+    """Return the goal, if there is one; with as many seconds again, if its time was up."""
     if not header.goal:
         return None
     goal = Goal(**header.goal)
@@ -104,16 +87,16 @@ def goal_of(header: Header) -> Goal | None:
     return goal._replace(seconds=header.seconds + goal.seconds)
 
 
-def rebuild_run(
+def restore_run(
     saved: Checkpoint,
     posterior: Posterior,
     data: Batch | None,
     sampler: Sampler[Any] | None,
     init: Params | None,
-    devices: int | Sequence[jax.Device] | None = None,
-    over: str = CHAINS,
+    devices: int | Sequence[jax.Device] | None,
+    spread: str,
 ) -> Run:
-    """The run of a checkpoint; `sampler` and `init` where they could not be stored."""
+    """Return the run of a checkpoint; `sampler` and `init` are given where they could not be stored."""
     header, where, arrays = saved.header, saved.store, saved.part(SAMPLER)
     target, data, _ = with_defaults(posterior, data)
     refuse(where, "different JAX settings", changes(header.numerics, identity.numerics()))
@@ -132,27 +115,12 @@ def rebuild_run(
     parameters = sum(np.size(leaf) for leaf in jax.tree.leaves(init))
     target = dataclasses.replace(target, unravel=unravel)
     target, table = anchor.read(saved.path.parent, header.constants, target, parameters)
-    run = make_run(
-        target,
-        sampler,
-        data,
-        init,
-        batch_size=header.batches.size,
-        replace=header.batches.replace,
-        chains=header.chains,
-        seed=header.seed,
-        name=header.name,
-        notes=header.notes,
-        table=table,
-        devices=devices,
-        over=over,
-    )
+    batches, notes = header.batches, header.notes
+    given = batches.size, batches.replace, header.chains, header.seed, header.name, table, devices, spread
+    run = assemble(target, sampler, data, init, RunSettings(*given), notes)
     refuse(where, "different data", identity.data_differences(header.data, run.data))
-    refuse(
-        where,
-        "different parameters",
-        changes(in_words(header.layout), in_words(identity.layout(run.evaluation, run.starts))),
-    )
+    layouts = in_words(header.layout), in_words(identity.layout(run.evaluation, run.starts))
+    refuse(where, "different parameters", changes(*layouts))
     refuse(where, "another posterior", identity.model_differences(header.model, run.evaluation, run.starts, run.data))
     if header.batches != run.batches:
         raise StoreError(errno.EILSEQ, f"{saved.path} is damaged: it says {header.batches.population} examples")
@@ -160,22 +128,21 @@ def rebuild_run(
 
 
 def stored_state(saved: Checkpoint, run: Run) -> tuple[Carry, Draws]:
-    """What the chains are made of, and the draws that are in no chunk yet."""
+    """Return what the chains are made of, and the draws that are in no chunk yet."""
     header, shapes = saved.header, carry_shapes(run)
-    tail = missing_draws(shapes, run.chains, header.draws % header.chunk)
+    tail = nan_draws(shapes, run.chains, header.draws % header.chunk)
     return fill(shapes, saved, "carry."), fill(tail, saved, "tail.")
 
 
 def fill(template: Tree, saved: Checkpoint, prefix: str) -> Tree:
-    """A tree of shapes, filled with the stored arrays of those names; StoreError unless all fit."""
+    """Return a tree of shapes filled with the stored arrays of those names; StoreError unless all fit."""
     stored, expected = saved.part(prefix), dict(named_arrays(template))
-    want, have = (
-        {prefix + name: f"{array.dtype} of shape {array.shape}" for name, array in each.items()}
-        for each in (expected, stored)
-    )
+    want, have = ({n: f"{a.dtype} of shape {a.shape}" for n, a in each.items()} for each in (expected, stored))
     if wrong := next(changes(want, have, "expected"), None):
-        raise StoreError(errno.EILSEQ, f"{saved.path} does not fit this version's state: {wrong}")
-    return jax.tree.unflatten(jax.tree.structure(template), [np.array(stored[name]) for name in expected])
+        raise StoreError(errno.EILSEQ, f"{saved.path} does not fit this version's state: {prefix}{wrong}")
+    leaves = [np.array(stored[name]) for name in expected]
+    filled: Tree = jax.tree.unflatten(jax.tree.structure(template), leaves)
+    return filled
 
 
 def refuse(where: Path, made_with: str, differences: Iterator[str]) -> None:
@@ -197,9 +164,7 @@ def in_words(layout: Json) -> Json:
 def warn_versions(where: Path, stored: Json) -> None:
     now, names = identity.versions(), ("isotherm", "jax", "jaxlib", "device")
     if changed := [f"{name} {stored.get(name)} → {now[name]}" for name in names if stored.get(name) != now[name]]:
-        warnings.warn(
+        warn(
             f"{where} was made with {', '.join(changed)}; draws from here on are as good, but may differ in their last "
-            "bits from what it would have drawn",
-            RuntimeWarning,
-            stacklevel=4,
+            "bits from what it would have drawn"
         )

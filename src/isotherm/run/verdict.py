@@ -11,7 +11,7 @@ from scipy.special import chdtri
 from isotherm.diagnostics.convergence import FEWEST_DRAWS, Convergence, convergence
 from isotherm.diagnostics.stein import standard_errors
 from isotherm.lib.types import Results
-from isotherm.run.goal import R_HAT, Goal, watched
+from isotherm.run.plan import R_HAT, Goal, watched
 from isotherm.samplers.eccadl import DENSE_UP_TO
 from isotherm.targets.parameters import entry
 

@@ -10,7 +10,7 @@ A draw is in a chunk or, until the chunk is full, in the checkpoint. Chunks are 
 counts on them, with their SHA-256 in it; the metadata that readers see is written after it.
 """
 
-from isotherm.store.disk import StoreError
+from isotherm.lib.files import StoreError
 from isotherm.store.folder import run_name
 
 __all__ = ["StoreError", "run_name"]

@@ -23,7 +23,7 @@ ANCHOR = ("coordinates.origin", "coordinates.factor", "gradient")
 
 
 def write(folder: Path, evaluation: Evaluation) -> str:
-    """The file's SHA-256; "" if there is nothing to write."""
+    """Write the file and return its SHA-256; "" if there is nothing to write."""
     posterior, table = evaluation.target, evaluation.table
     if table is None:
         return ""
@@ -39,16 +39,14 @@ def write(folder: Path, evaluation: Evaluation) -> str:
 
 
 def read(folder: Path, sha256: str, posterior: Target, parameters: int) -> tuple[Target, AliasTable | None]:
-    """The posterior of the run, made of the user's, and its row probabilities."""
+    """Return the target of the run, made of the user's posterior, and its row probabilities."""
     plain = posterior.plain
     if not sha256:
         return plain, None
     path = folder / NAME
     header, stored = checkpoint.read(path, sha256)
     rows, d = stored[TABLE[0]].size if TABLE[0] in stored else 0, parameters
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name in TABLE:
-        shapes[name] = (rows,)
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(TABLE, (rows,))
     if "findings" in header:
         for name in (*ANCHOR, *(name for name in stored if name == "hessian")):
             shapes[name] = (d, d) if name in MATRICES else (d,)
@@ -60,14 +58,10 @@ def read(folder: Path, sha256: str, posterior: Target, parameters: int) -> tuple
     table = AliasTable(*(device[name] for name in TABLE))
     if "findings" not in header:
         return plain, table
-    match header["findings"]:
-        case dict(numbers) if set(numbers) == set(Findings._fields) and all(
-            type(value) is float for value in numbers.values()
-        ):
-            findings = Findings(**numbers)
-        case _:
-            raise damaged(path, "what was found on the way to the anchor is missing")
+    found = header["findings"]
+    if not isinstance(found, dict) or {n: type(x) for n, x in found.items()} != dict.fromkeys(Findings._fields, float):
+        raise damaged(path, "what was found on the way to the anchor is missing")
     origin, factor, gradient = (device[name] for name in ANCHOR)
     arrays = {"gradient": gradient, "hessian": device.get("hessian"), "rows": table}
     coordinates = Coordinates(origin, factor)
-    return Anchored(**vars(plain), coordinates=coordinates, **arrays, findings=findings), table
+    return Anchored(**vars(plain), coordinates=coordinates, **arrays, findings=Findings(**found)), table

@@ -5,35 +5,36 @@ go by the root's consolidated metadata: one file, replaced last, so what they se
 """
 
 import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from isotherm.lib import files
 from isotherm.lib.types import Json, Results
-from isotherm.store import disk
 
 if TYPE_CHECKING:
     import xarray
+    from zarr.core.buffer import Buffer
 
 DRAW = "draw"
 RESERVED = {".", "..", "zarr.json"}
 
 
 def write_chunk(root: Path, tree: Results, number: int, draws: int) -> dict[str, str]:
-    """Chunk `number` of every array that grows, each holding `draws` draws at most; the digests by file."""
+    """Write chunk `number`, of up to `draws` draws, of every array that grows; return the SHA-256 of each file."""
     digests = {}
     for path, variable in variables(tree):
         if DRAW in variable.dims:
             _, encoded = encode(variable, draws)
             file = chunk_file(path, variable.dims, number)
-            digests[file] = disk.write(root / file, [encoded])
+            digests[file] = files.write_stored(root / file, [encoded])
     return digests
 
 
 def write_rest(root: Path, tree: Results, number: int, chunk: int) -> None:
-    """All that is not a complete chunk: the last draws, what has no draws, and the metadata.
+    """Write what is not a complete chunk: the last draws, what has no draws, and the metadata.
 
     `tree` holds the draws after chunk `number`, which may be none.
     """
@@ -43,25 +44,25 @@ def write_rest(root: Path, tree: Results, number: int, chunk: int) -> None:
         if DRAW in variable.dims:
             description["shape"][variable.dims.index(DRAW)] += number * chunk
         if variable.size:
-            disk.write(root / chunk_file(path, variable.dims, number), [encoded], durable=False)
+            files.write_stored(root / chunk_file(path, variable.dims, number), [encoded], durable=False)
         metadata[path] = description
     metadata |= {group.path.strip("/"): group_metadata(group.attrs) for group in tree.subtree if group is not tree}
     for path, description in metadata.items():
-        disk.write(root / path / "zarr.json", [json.dumps(description).encode()], durable=False)
+        files.write_stored(root / path / "zarr.json", [json.dumps(description).encode()], durable=False)
     consolidated = {"kind": "inline", "must_understand": False, "metadata": metadata}
     description = group_metadata(tree.attrs) | {"consolidated_metadata": consolidated}
-    disk.write(root / "zarr.json", [json.dumps(description, indent=1).encode()])
+    files.write_stored(root / "zarr.json", [json.dumps(description, indent=1).encode()])
 
 
 def open_results(root: Path) -> Results:
-    """The results in a folder, read as they are looked at."""
+    """Open the results in a folder; arrays are read when they are used."""
     import xarray
 
     return xarray.open_datatree(root, engine="zarr", chunks=None, consolidated=True)
 
 
 def variables(tree: Results) -> Iterator[tuple[str, "xarray.Variable"]]:
-    """Every array of a tree with its path, which stays inside the folder."""
+    """Yield every array of a tree with its path, which stays inside the folder."""
     for group in tree.subtree:
         for name, variable in group.to_dataset(inherit=False).variables.items():
             check_name(str(name))
@@ -69,7 +70,7 @@ def variables(tree: Results) -> Iterator[tuple[str, "xarray.Variable"]]:
 
 
 def is_name(name: str) -> bool:
-    """Whether this can be the name of an array, and so of a folder."""
+    """Return whether this can be the name of an array, and so of a folder."""
     plain = bool(name) and name.isprintable() and not set(name) & set("/\\") and not name.startswith("__")
     return plain and name not in RESERVED and len(name.encode()) <= 200
 
@@ -84,7 +85,7 @@ def chunk_file(path: str, dims: tuple[Hashable, ...], number: int) -> str:
 
 
 def encode(variable: "xarray.Variable", draws: int) -> tuple[Json, bytes]:
-    """Zarr's metadata for an array and its one chunk, which ends in a CRC32C so that a flipped byte is seen."""
+    """Return Zarr's metadata for an array and its one chunk, whose CRC32C at the end shows a flipped byte."""
     import zarr
     from zarr.codecs import Crc32cCodec, ZstdCodec
     from zarr.storage import MemoryStore
@@ -92,7 +93,7 @@ def encode(variable: "xarray.Variable", draws: int) -> tuple[Json, bytes]:
     values = np.asarray(variable.values)
     if values.dtype.name == "bfloat16":  # Zarr has none; float32 holds the same numbers
         values = values.astype(np.float32)
-    memory: dict[str, Any] = {}
+    memory: dict[str, Buffer] = {}
     array = zarr.create_array(
         MemoryStore(memory),
         shape=values.shape,
@@ -109,5 +110,5 @@ def encode(variable: "xarray.Variable", draws: int) -> tuple[Json, bytes]:
     return json.loads(memory["zarr.json"].to_bytes()), encoded
 
 
-def group_metadata(attributes: dict[Hashable, Any]) -> Json:
+def group_metadata(attributes: Mapping[Hashable, object]) -> Json:
     return {"zarr_format": 3, "node_type": "group", "attributes": attributes}

@@ -1,29 +1,32 @@
-"""The file of a checkpoint: a JSON header and raw arrays, and a SHA-256 over all of it in its first line.
+"""The file of a checkpoint: what the run is, as JSON, raw arrays, and a SHA-256 over all of it in its first line.
 
     isotherm-checkpoint 2 <sha256 of what follows this line> <length of the header>
     {"arrays": [{"name": …, "dtype": …, "shape": […]}, …], …}<the arrays' bytes, one after the other>
 
-When one is written is up to `recorder.py`. Two slots are written in turn, so that the previous checkpoint is there
+When one is written is up to `run/recorder.py`. Two slots are written in turn, so that the previous checkpoint is there
 until the next is complete. Nothing in a file is executed, no path is taken from it, and what it says of sizes is
 compared with its own size before any is used.
 """
 
+import dataclasses
 import errno
 import hashlib
 import json
 import math
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, get_origin
 
 import jax.numpy as jnp
 import numpy as np
 
+from isotherm.data.batches import Batches
+from isotherm.lib import files
+from isotherm.lib.files import StoreError
 from isotherm.lib.types import Json
 from isotherm.lib.version import __version__
-from isotherm.store import disk
-from isotherm.store.disk import StoreError
 
 MAGIC = "isotherm-checkpoint 2"
 OLDER = b"isotherm-checkpoint 1 "  # of isotherm 0.1.0
@@ -35,7 +38,7 @@ DTYPES = {name: jnp.dtype(name) for name in ("bool", *INTEGERS, *FLOATING)}
 
 
 def write(path: Path, header: Json, arrays: dict[str, np.ndarray]) -> str:
-    """Put a file in place; the SHA-256 in its first line."""
+    """Put a file in place; return the SHA-256 in its first line."""
     contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
     for name, array in contiguous.items():
         if array.dtype.name not in DTYPES:
@@ -48,32 +51,32 @@ def write(path: Path, header: Json, arrays: dict[str, np.ndarray]) -> str:
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece)
-    disk.write(path, [f"{MAGIC} {digest.hexdigest()} {len(text):012d}\n".encode(), *pieces])
+    files.write_stored(path, [f"{MAGIC} {digest.hexdigest()} {len(text):012d}\n".encode(), *pieces])
     return digest.hexdigest()
 
 
 def read(path: Path, sha256: str | None = None) -> tuple[Json, dict[str, np.ndarray]]:
-    """Header and arrays of a checkpoint whose every byte is as it was written; `StoreError` otherwise, and if it is not
-    the one with this SHA-256."""
-    with disk.open_plain(path) as file:
+    """Read header and arrays; `StoreError` unless every byte is as it was written and, if `sha256` is given, the file
+    is the one that has it."""
+    with files.open_plain(path) as file:
         size, expected = read_first_line(path, file)
         if sha256 not in (None, expected):
             raise damaged(path, "it is not the file that the run was begun with")
         content = np.memmap(file, np.uint8, "r")[LINE_BYTES:]
     if hashlib.sha256(content.data).hexdigest() != expected:
         raise damaged(path, "its checksum is wrong")
-    header = parsed(path, content[:size].tobytes())
-    return header, sliced(path, header.pop("arrays", None), content[size:])
+    header = parse_header(path, content[:size].tobytes())
+    return header, slice_arrays(path, header.pop("arrays", None), content[size:])
 
 
 def read_header(path: Path) -> Json:
-    """The header alone, not verified: enough to say what a run is called."""
-    with disk.open_plain(path) as file:
-        return parsed(path, file.read(read_first_line(path, file)[0]))
+    """Read the header alone, not verified: enough to say what a run is called."""
+    with files.open_plain(path) as file:
+        return parse_header(path, file.read(read_first_line(path, file)[0]))
 
 
 def read_first_line(path: Path, file: BinaryIO) -> tuple[int, str]:
-    """The length of the header, which the file is long enough for, and the checksum of all after this line."""
+    """Return the length of the header, which the file is long enough for, and the checksum of what follows the line."""
     first = file.read(LINE_BYTES)
     if first.startswith(OLDER):
         raise StoreError(
@@ -92,7 +95,7 @@ def read_first_line(path: Path, file: BinaryIO) -> tuple[int, str]:
     return size, checksum
 
 
-def parsed(path: Path, text: bytes) -> Json:
+def parse_header(path: Path, text: bytes) -> Json:
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -102,8 +105,8 @@ def parsed(path: Path, text: bytes) -> Json:
     return header
 
 
-def sliced(path: Path, described: Any, payload: np.ndarray) -> dict[str, np.ndarray]:
-    """The arrays, as views of the file: nothing is allocated for what is not there."""
+def slice_arrays(path: Path, described: object, payload: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the arrays as views of the file: nothing is allocated for what is not there."""
     arrays: dict[str, np.ndarray] = {}
     offset = 0
     for entry in described if isinstance(described, list) else [None]:
@@ -125,3 +128,94 @@ def sliced(path: Path, described: Any, payload: np.ndarray) -> dict[str, np.ndar
 
 def damaged(path: Path, why: str) -> StoreError:
     return StoreError(errno.EILSEQ, f"{path} is damaged or not a checkpoint: {why}")
+
+
+PLAN = {"steps": int, "burn_in": int, "thin": int}
+GOAL = {"ess", "most_steps", "seconds"}
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a run is, in values that JSON has (`identity` makes and compares most of them), and where it stands."""
+
+    sampler: Json
+    batches: Batches
+    plan: Json  # steps, burn_in and thin
+    chains: int
+    seed: int
+    name: str | None
+    layout: Json
+    data: list[Json]
+    model: Json
+    numerics: Json
+    versions: Json
+    chunk: int  # how many draws a chunk of an array on disk holds
+    constants: str = ""  # SHA-256 of the file of constants (anchor.py), if there is one
+    notes: Json = dataclasses.field(default_factory=dict)  # for the attributes of the results
+    goal: Json = dataclasses.field(default_factory=dict)  # of a run that goes on until it is met
+    serial: int = -1  # of the checkpoint; before the first, −1
+    step: int = 0
+    seconds: float = 0.0
+    draws: int = 0
+    digests: dict[str, str] = dataclasses.field(default_factory=dict)  # SHA-256 of each whole chunk, by file
+
+    def to_json(self) -> Json:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Json) -> "Header":
+        """Check JSON that is read with suspicion; ValueError says where it is no header, or its sizes do not fit."""
+        if fault := unlike(content, SHAPE, "header"):
+            raise ValueError(fault)
+        if not (content["chunk"] and content["plan"]["thin"] and content["batches"]["size"]):
+            raise ValueError("a size in it is zero")
+        known = {name: content[name] for name in SHAPE}
+        known |= {name: content.get(name, default) for name, default in OPTIONAL.items()}
+        if fault := unlike(known, OPTIONAL_SHAPE, "header") or goal_fault(known["goal"]):
+            raise ValueError(fault)
+        known["plan"] = {name: content["plan"][name] for name in PLAN}
+        known["batches"] = Batches(*(content["batches"][name] for name in SHAPE["batches"]))
+        return cls(**known, name=content["name"] if isinstance(content.get("name"), str) else None)
+
+
+# What the JSON must hold: a type, a list of one kind, or an object with at least these entries. Integers are ≥ 0.
+# Of most fields the annotation says it; `name` may be missing.
+OPTIONAL: Json = {"constants": "", "notes": {}, "goal": {}}  # not in files of the first 0.2.0
+OPTIONAL_SHAPE: Json = {"constants": str, "notes": dict, "goal": dict}
+SHAPE: Json = {
+    field.name: get_origin(field.type) or field.type
+    for field in dataclasses.fields(Header)
+    if field.name not in {"name", *OPTIONAL}
+} | {
+    "plan": PLAN,
+    "batches": Batches.__annotations__,
+    "sampler": {"name": str, "settings": dict},
+    "layout": {"leaves": [{"name": str, "shape": [int], "dtype": str}]},
+    "data": [{"name": str, "shape": [int], "dtype": str, "sha256": str}],
+    "model": {"log_likelihood": [[float]], "log_prior": [float]},
+}
+
+
+def goal_fault(goal: Json) -> str | None:
+    """Return what is wrong with a stored goal, if anything."""
+    fine = not goal or (
+        set(goal) == GOAL
+        and all(type(goal[name]) in (int, float) for name in ("ess", "most_steps"))
+        and type(goal["seconds"]) in (int, float, type(None))
+    )
+    return None if fine else f"header.goal is {str(goal)[:60]}"
+
+
+def unlike(value: object, shape: object, where: str) -> str | None:
+    """Return where `value` first differs from what `SHAPE` asks for, if anywhere."""
+    if isinstance(shape, dict):
+        if not isinstance(value, dict) or not shape.keys() <= value.keys():
+            return f"{where} is not an object with {', '.join(shape)}"
+        return next(filter(None, (unlike(value[key], shape[key], f"{where}.{key}") for key in shape)), None)
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return f"{where} is not a list"
+        return next(filter(None, (unlike(each, shape[0], f"{where}[]") for each in value)), None)
+    if type(value) is not shape or (isinstance(value, int) and value < 0):
+        return f"{where} is {str(value)[:40]}"
+    return None

@@ -1,33 +1,33 @@
 """A run folder in the hands of one process: who may write there, and the last good checkpoint in it."""
 
 import errno
-import fcntl
 import json
 import math
 import os
 import re
 import socket
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from isotherm.store import arrays, checkpoint, disk
-from isotherm.store.checkpoint import damaged
-from isotherm.store.disk import StoreError
-from isotherm.store.header import Header
+from isotherm.lib import files
+from isotherm.lib.files import StoreError
+from isotherm.lib.warn import warn
+from isotherm.store import arrays, checkpoint
+from isotherm.store.checkpoint import Header, damaged
 
 HIDDEN = ".isotherm"  # what in the folder is not Zarr's
 LOCK_BYTES = 4096  # of a lock file that are read: ours are below 200
+StorePath: TypeAlias = str | os.PathLike[str]
 SAMPLER = "sampler."  # what the names of a sampler's arrays begin with
 
 
 class Checkpoint(NamedTuple):
-    """What was written, and where it was read."""
+    """The content of a checkpoint, and where it was read."""
 
     header: Header
     arrays: dict[str, np.ndarray]
@@ -43,19 +43,24 @@ class Checkpoint(NamedTuple):
 
 @contextmanager
 def locked(path: Path, *, new: bool) -> Iterator[None]:
-    """A run folder that this process alone writes to; refused if it is to be `new` and holds anything that counts."""
+    """Make this process the only writer of a run folder; refuse one that is to be `new` and holds anything."""
     (check_free if new else check_is_run)(path)
     with lock(path / HIDDEN / "lock"):
         if new:
             check_free(path)
-        disk.remove_partial_files(path)
+        files.remove_partial_files(path)
         yield
 
 
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """One writer a folder. The kernel lets go of the lock when its process ends, however it ends. The file stays, and
-    says who was last; without the kernel's lock it blocks nobody."""
+    """Lock a folder for one writer. The kernel lets go of the lock when its process ends, however it ends. The file
+    stays, and says who was last; without the kernel's lock it blocks nobody."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        reason = "a store needs the file locks of Unix, which this system does not have; sample without store="
+        raise StoreError(errno.ENOSYS, reason) from None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644), "r+")
@@ -77,7 +82,7 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def holder_of(text: str) -> str:
-    """Who a lock file says holds it."""
+    """Return in words who holds a lock, by the text of its file."""
     try:
         owner = json.loads(text)
         return f"process {int(owner['pid'])} on host {str(owner['host'])[:100]} since {str(owner['since'])[:30]}"
@@ -86,7 +91,7 @@ def holder_of(text: str) -> str:
 
 
 def latest(path: Path) -> Checkpoint:
-    """The newest checkpoint that is whole, with every draw it counts on; a warning if it is not the newest."""
+    """Read the newest checkpoint that is whole, with every draw it counts on; warn if a newer one is not."""
     good, faults = [], []
     first, second = slots(path)
     if not (first.exists() or second.exists()):
@@ -109,18 +114,17 @@ def latest(path: Path) -> Checkpoint:
             faults.append(str(error))
             continue
         if faults and not (each.header.serial == 0 and faults == [f"{second} is missing"]):
-            said = f"{'; '.join(faults)}; going on from {each.path.name}, at step {each.header.step}"
-            warnings.warn(said, RuntimeWarning, stacklevel=3)
+            warn(f"{'; '.join(faults)}; going on from {each.path.name}, at step {each.header.step}")
         return each
     raise StoreError(errno.EILSEQ, f"{path} cannot be resumed: {'; '.join(faults)}. Put the file back from a copy.")
 
 
 def check_chunks(saved: Checkpoint) -> None:
-    """Every chunk of draws that a checkpoint counts on is there, byte for byte."""
+    """Refuse a checkpoint unless every chunk of draws that it counts on is there, byte for byte."""
     for name, expected in saved.header.digests.items():
         if not all(map(arrays.is_name, name.split("/"))):
             raise damaged(saved.path, f"it names the file {name[:100]!r}")
-        if disk.digest(saved.store / name) != expected:
+        if files.digest(saved.store / name) != expected:
             raise damaged(saved.store / name, "its checksum is wrong")
 
 
@@ -128,8 +132,8 @@ def slots(path: Path) -> list[Path]:
     return [path / HIDDEN / f"checkpoint-{slot}" for slot in (0, 1)]
 
 
-def as_path(store: str | os.PathLike[str]) -> Path:
-    """The argument `store` as the path of a folder on this machine."""
+def as_path(store: StorePath) -> Path:
+    """Return the argument `store` as the path of a folder on this machine."""
     if not isinstance(store, str | os.PathLike) or not os.fspath(store):
         raise TypeError(f"store must be the path of a folder, got {store!r}")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", os.fspath(store)):
@@ -137,8 +141,8 @@ def as_path(store: str | os.PathLike[str]) -> Path:
     return Path(store)
 
 
-def check_new(store: str | os.PathLike[str]) -> Path:
-    """The path of a run to be made, if it can be made there: the folder it is in exists, and nothing is in its way."""
+def check_new(store: StorePath) -> Path:
+    """Return the path of a run to be made; refuse it if its parent does not exist or something is in its way."""
     path = as_path(store)
     try:
         if not path.absolute().parent.is_dir():
@@ -150,7 +154,7 @@ def check_new(store: str | os.PathLike[str]) -> Path:
 
 
 def check_free(path: Path) -> None:
-    """Nothing is overwritten: not a run, not anything else; what stopped before its first checkpoint is no run."""
+    """Refuse to overwrite a run or anything else; what stopped before its first checkpoint is no run."""
     occupied = os.path.lexists(path) and (not path.is_dir() or any(path.iterdir()))
     if any(slot.exists() for slot in slots(path)):
         raise ValueError(
@@ -166,8 +170,8 @@ def check_is_run(path: Path) -> None:
         raise FileNotFoundError(errno.ENOENT, f"there is no run of isotherm at {path}")
 
 
-def run_name(store: str | os.PathLike[str]) -> str | None:
-    """What a stored run is called, from a checkpoint's header alone; None if it has no name."""
+def run_name(store: StorePath) -> str | None:
+    """Return the name of a stored run, from a checkpoint's header alone; None if it has no name."""
     path = as_path(store)
     check_is_run(path)
     faults = []
@@ -181,7 +185,7 @@ def run_name(store: str | os.PathLike[str]) -> str | None:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """A checkpoint that holds what it must, of sizes that fit together; nothing is allocated before this."""
+    """Read a checkpoint that holds what it must, of sizes that fit together; nothing is allocated before this."""
     content, stored = checkpoint.read(path)
     try:
         header = Header.from_json(content)

@@ -4,7 +4,6 @@ import hashlib
 import math
 from collections.abc import Iterator
 from importlib.metadata import version
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,15 +34,15 @@ def versions() -> dict[str, str]:
 
 
 def numerics() -> dict[str, str]:
-    """The switches of JAX that change what a step computes."""
+    """Return the switches of JAX that change what a step computes."""
     names = ("jax_enable_x64", "jax_default_prng_impl", "jax_threefry_partitionable", "jax_default_matmul_precision")
     return {name: str(getattr(jax.config, name)) for name in names}
 
 
 def fingerprint(data: Batch, by_rows: bool = False) -> list[Json]:
-    """Name, shape, dtype and SHA-256 of each array of the data, as the device sees it. Where there are several
-    processes, or if it is asked for, a sum over rows (`row_digest`) in place of SHA-256, which no process can compute
-    of the rows of all."""
+    """Return name, shape, dtype and SHA-256 of each array of the data, as the device sees it. Where there are several
+    processes, or `by_rows`, a sum over rows (`row_digest`) is in place of SHA-256, which no process can compute of the
+    rows of all."""
     counts = processes.row_counts(data)
     by_rows = by_rows or processes.several()
     first = sum(counts[: jax.process_index()])
@@ -59,7 +58,7 @@ def fingerprint(data: Batch, by_rows: bool = False) -> list[Json]:
 
 
 def digest(array: np.ndarray | Column) -> str:
-    """SHA-256 of the contents; of a column on disk it is computed once."""
+    """Return the SHA-256 of the contents; of a column on disk it is computed once."""
     if isinstance(array, Column) and array.dtype.name in array.known:
         return array.known[array.dtype.name]
     found = hashlib.sha256()
@@ -71,8 +70,9 @@ def digest(array: np.ndarray | Column) -> str:
 
 
 def row_digest(array: np.ndarray | Column, first: int) -> str:
-    """A number that depends on what is in each row and on the row's number, `first` being that of the first here, but
-    not on which process has it: a sum over all rows, modulo 2⁶⁴, of a hash of each; twice, with other multipliers."""
+    """Return a number that depends on what is in each row and on the row's number, `first` being that of the first row,
+    but not on which process has it: a sum over all rows, modulo 2⁶⁴, of a hash of each; twice, with other multipliers.
+    """
     words = -(-array.dtype.itemsize * math.prod(array.shape[1:]) // 8)
     multipliers = np.random.default_rng(64).integers(0, 2**64, (2, max(1, words)), np.uint64)
     sums = np.zeros(2, np.uint64)
@@ -91,7 +91,7 @@ def row_digest(array: np.ndarray | Column, first: int) -> str:
 
 
 def data_differences(stored: list[Json], data: Batch) -> Iterator[str]:
-    """In what `data` differs from the stored fingerprint."""
+    """Yield a sentence for each array of `data` that differs from the stored fingerprint."""
     by_rows = any(entry["sha256"].startswith(BY_ROWS) for entry in stored)
     now_entries = fingerprint(data, by_rows)
     then, now = ({entry["name"]: entry for entry in entries} for entries in (stored, now_entries))
@@ -110,8 +110,8 @@ def data_differences(stored: list[Json], data: Batch) -> Iterator[str]:
 
 
 def probe(evaluation: Evaluation, starts: np.ndarray, data: Batch) -> Json:
-    """The model's two log densities at positions that depend on nothing but the number of parameters: at each scale, of
-    both signs, all positive, all negative."""
+    """Evaluate the model's two log densities at positions that depend on nothing but the number of parameters: at each
+    scale, of both signs, all positive, all negative."""
     normal = np.random.default_rng(0).standard_normal((len(SCALES), starts.shape[1]))
     scaled = [scale * np.stack([z, abs(z), -abs(z)]) for scale, z in zip(SCALES, normal, strict=True)]
     positions = np.concatenate(scaled).astype(starts.dtype)
@@ -131,7 +131,8 @@ def _densities(evaluation: Evaluation, positions: jax.Array, rows: Batch) -> tup
         values = jax.vmap(evaluation.target.log_likelihood, in_axes=(None, 0))(params, rows)
         return values, jnp.asarray(evaluation.target.log_prior(params))
 
-    return jax.lax.map(both, positions)
+    densities: tuple[jax.Array, jax.Array] = jax.lax.map(both, positions)
+    return densities
 
 
 def model_differences(stored: Json, evaluation: Evaluation, starts: np.ndarray, data: Batch) -> Iterator[str]:
@@ -150,7 +151,7 @@ def model_differences(stored: Json, evaluation: Evaluation, starts: np.ndarray, 
 
 
 def layout(evaluation: Evaluation, starts: np.ndarray) -> Json:
-    """The structure of the parameters: dicts with string keys, lists and tuples of arrays; else its leaves alone."""
+    """Return the structure of parameters that are dicts with string keys, lists and tuples; else the leaves alone."""
     flat = jax.ShapeDtypeStruct(starts.shape[1:], starts.dtype)
     params = jax.eval_shape(evaluation.target.unravel, flat)
     for name in variable_names(params):
@@ -162,8 +163,8 @@ def layout(evaluation: Evaluation, starts: np.ndarray) -> Json:
     return {"leaves": leaves, "nest": nest(params)}
 
 
-def nest(params: Any) -> Any:
-    """A pytree with its leaves left out; None if it holds a node that JSON has no word for."""
+def nest(params: Params) -> Json | str | None:
+    """Return a pytree with its leaves left out; None if it holds a node that JSON has no word for."""
     node: Json
     if type(params) is dict and all(type(key) is str for key in params):
         keys = sorted(params)
@@ -176,20 +177,20 @@ def nest(params: Any) -> Any:
 
 
 def zeros(stored: Json) -> Params | None:
-    """Parameters of a stored layout, all zero; None if its nest could not be stored."""
+    """Return parameters of a stored layout, all zero; None if its nest could not be stored."""
     leaves = iter(stored["leaves"])
 
-    def built(node: Any) -> Any:
+    def rebuild(node: object) -> Params:
         match node:
             case "leaf":
                 leaf = next(leaves)
                 return jnp.zeros(tuple(leaf["shape"]), leaf["dtype"])
             case {"dict": list(keys), "of": list(children)}:
-                return {str(key): built(child) for key, child in zip(keys, children, strict=True)}
+                return {str(key): rebuild(child) for key, child in zip(keys, children, strict=True)}
             case {"list": int(), "of": list(children)}:
-                return [built(child) for child in children]
+                return [rebuild(child) for child in children]
             case {"tuple": int(), "of": list(children)}:
-                return tuple(built(child) for child in children)
+                return tuple(rebuild(child) for child in children)
         raise ValueError(f"parameters cannot be nested as {str(node)[:100]}")
 
-    return None if stored["nest"] is None else built(stored["nest"])
+    return None if stored["nest"] is None else rebuild(stored["nest"])

@@ -95,13 +95,13 @@ def _anchored(posterior: Posterior, data: Batch, init: Params | None, seed: int,
 
 def _checked(posterior: Posterior, data: Batch, init: Params | None, seed: int) -> tuple[Target, np.ndarray, Batch]:
     """Return the plain model, where to start, and the data on the device."""
-    target, rows_here, init = with_defaults(posterior, data, init)
-    data = processes.agreed(lambda: checks.checked_data(rows_here))
+    target, data, init = with_defaults(posterior, data, init)
+    data = checks.checked_data(data)
     batches = Batches(sum(processes.row_counts(data)), 1)
     init = target.typical_params(seed, 1)[0] if init is None else init
     evaluation, starts = initial_positions(target.plain, data, init, batches, None, 1, seed)
     data = jax.tree.map(placed, data)
-    processes.agreed(lambda: checks.check_starts(evaluation, starts, data))
+    checks.check_starts(evaluation, starts, data)
     return evaluation.target, starts[0], data
 
 

@@ -10,14 +10,12 @@ import pytest
 
 import isotherm
 from isotherm.data.batches import Batches
-from isotherm.run import store_recorder
-from isotherm.run.assemble import make_run
-from isotherm.run.goal import Goal
-from isotherm.run.plan import Plan
-from isotherm.run.resume import continued, goal_of
-from isotherm.run.store_recorder import new_header
-from isotherm.store import header, identity
-from isotherm.store.header import Header
+from isotherm.run.assemble import RunSettings, assemble
+from isotherm.run.plan import Goal, Plan
+from isotherm.run.resume import goal_of
+from isotherm.run.sample import new_header
+from isotherm.store import checkpoint
+from isotherm.store.checkpoint import Header
 
 HEADER = Header(
     sampler={"name": "sgld", "settings": {"step_size": 0.01, "temperature": 1.0, "mass": None}},
@@ -65,7 +63,7 @@ def in_words(path):
 
 
 WRONG = {int: [None, -1, 1.0, True], float: [None, 1], bool: [None, 1], str: [None, 1], dict: [None, 1]}
-ENTRIES = list(entries(header.SHAPE))
+ENTRIES = list(entries(checkpoint.SHAPE))
 
 
 @pytest.mark.parametrize(("path", "shape"), ENTRIES, ids=[in_words(path) for path, _ in ENTRIES])
@@ -81,9 +79,9 @@ def test_an_entry_of_another_type_is_refused_by_name(path, shape):
 
 
 def test_a_missing_entry_is_refused():
-    for name in header.SHAPE:
+    for name in checkpoint.SHAPE:
         content = {key: value for key, value in HEADER.to_json().items() if key != name}
-        with pytest.raises(ValueError, match=f"^header is not an object with {', '.join(header.SHAPE)}$"):
+        with pytest.raises(ValueError, match=f"^header is not an object with {', '.join(checkpoint.SHAPE)}$"):
             Header.from_json(content)
 
 
@@ -100,7 +98,7 @@ GOAL = {"ess": 400.0, "most_steps": 1000, "seconds": None}
 
 def test_what_older_files_do_not_have():
     """No constants, notes or goal: the run has none."""
-    content = {name: value for name, value in HEADER.to_json().items() if name not in header.OPTIONAL}
+    content = {name: value for name, value in HEADER.to_json().items() if name not in checkpoint.OPTIONAL}
     assert repr(Header.from_json(content)) == repr(HEADER)
     assert goal_of(HEADER) is None
 
@@ -140,22 +138,15 @@ def test_an_optional_entry_of_another_form_is_refused(wrong):
 
 def test_a_new_header_says_what_the_run_is(posterior, data, init, monkeypatch):
     sampler = isotherm.sgld(step_size=0.01, mass=np.array([1.0, 2.0, 3.0], np.float32))
-    run = make_run(posterior, sampler, data, init, batch_size=8, replace=True, chains=2, seed=5, name="mine")
+    run = assemble(
+        posterior, sampler, data, init, RunSettings(batch_size=8, replace=True, chains=2, seed=5, name="mine")
+    )
     made = new_header(run, Plan(**HEADER.plan))
     assert "mass" not in made.sampler["settings"]
     assert (made.sampler["name"], made.batches, made.plan) == ("sgld", Batches(40, 8), HEADER.plan)
     assert (made.chains, made.seed, made.name, made.serial, made.step) == (2, 5, "mine", -1, 0)
     assert made.chunk == 16  # `small_chunks` of conftest.py
-    monkeypatch.setattr(store_recorder, "CHUNK_BYTES", 100)  # 2 chains of 3 parameters are 24 bytes a draw
+    monkeypatch.setattr("isotherm.run.sample.CHUNK_BYTES", 100)  # 2 chains of 3 parameters are 24 bytes a draw
     assert new_header(run, Plan(**HEADER.plan)).chunk == 4
     first = dataclasses.replace(made, serial=0)  # the first that is written
     assert repr(as_read(first)) == repr(first)
-
-
-def test_a_header_goes_on_with_a_longer_plan(monkeypatch):
-    monkeypatch.setattr(identity, "versions", lambda: {"isotherm": "9.9"})
-    longer, plan = continued(HEADER, 100)
-    assert plan == Plan(**longer.plan) == Plan(500, 100, 3)
-    assert longer.versions == {"isotherm": "9.9"}
-    unchanged = {field.name for field in dataclasses.fields(Header)} - {"plan", "versions"}
-    assert all(getattr(longer, name) is getattr(HEADER, name) for name in unchanged)

@@ -10,7 +10,7 @@ import pytest
 import xarray
 
 import isotherm
-from isotherm.run.store_recorder import Writer, cut
+from isotherm.run.recorder import Writer, cut
 
 
 def test_stored_equals_in_memory(tmp_path, run, uninterrupted, assert_same):
@@ -26,13 +26,13 @@ def test_stored_equals_in_memory(tmp_path, run, uninterrupted, assert_same):
 def test_opens_while_running(tmp_path, run, monkeypatch):
     seen = []
 
-    def look(self, step, *_):
-        if step % 10 == 0:
+    def look(self, chunk):
+        if chunk.step % 10 == 0:
             tree = xarray.open_datatree(tmp_path / "run.zarr", engine="zarr")
             seen.append((tree.attrs["steps_done"], tree["posterior"].to_dataset().load().sizes["draw"]))
 
     monkeypatch.setattr("isotherm.run.execute.CHUNK_SECONDS", 1e-9)
-    monkeypatch.setattr("isotherm.run.execute.Bar.update", look)
+    monkeypatch.setattr("isotherm.run.execute.StepBar.see", look)
     run(tmp_path / "run.zarr", steps=40, burn_in=0.25)
     assert all(draws == max(0, step - 10) // 3 for step, draws in seen)
     assert any(draws > 0 for _, draws in seen)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from isotherm.diagnostics.convergence import Convergence, convergence
-from isotherm.run.goal import Goal, watched
-from isotherm.run.plan import MOST_STEPS, Plan
+from isotherm.run.plan import MOST_STEPS, Goal, Plan, watched
 
 PLAN = Plan(steps=500, burn_in=100, thin=2)  # 200 draws
 RNG = np.random.default_rng(0)
@@ -32,12 +31,12 @@ def found(bulk, tail=None, r_hat=1.0):
 )
 def test_met(said, met):
     assert Goal(400, 10**6).is_met(said) == met
-    assert (Goal(400, 10**6).extended(PLAN, said) is None) == met
+    assert (Goal(400, 10**6).extend(PLAN, said) == PLAN) == met
 
 
 def test_a_plan_grows_by_what_is_missing():
     """400 draws of which 200 are there: twice as many, and a tenth more, so 240 more draws."""
-    longer = Goal(400, 10**6).extended(PLAN, found([200, 300]))
+    longer = Goal(400, 10**6).extend(PLAN, found([200, 300]))
     assert longer.draws - PLAN.draws in (240, 241)  # 2.2 − 1 is a bit more than 1.2
     assert longer == PLAN._replace(steps=longer.steps)
 
@@ -47,21 +46,21 @@ def test_a_plan_grows_by_what_is_missing():
 )
 def test_it_grows_neither_little_nor_much(said, growth):
     """By a quarter at least, to four times at most; by 1.1 · 1.25 where R-hat alone is missing."""
-    assert Goal(400, 10**6).extended(PLAN, said).draws == 200 * growth
+    assert Goal(400, 10**6).extend(PLAN, said).draws == 200 * growth
 
 
 def test_it_grows_to_the_most_steps_and_no_further():
     few = found([10])
-    assert Goal(400, 600).extended(PLAN, few).steps == 600
-    assert Goal(400, 500).extended(PLAN, few) is None
-    assert Goal(400, 10**12).extended(PLAN._replace(steps=MOST_STEPS - 5), few).steps == MOST_STEPS
+    assert Goal(400, 600).extend(PLAN, few).steps == 600
+    assert Goal(400, 500).extend(PLAN, few) == PLAN
+    assert Goal(400, 10**12).extend(PLAN._replace(steps=MOST_STEPS - 5), few).steps == MOST_STEPS
 
 
 def test_real_draws():
     """800 independent draws are worth 800, give or take 100; in four chains of 200."""
     worth = convergence(RNG.standard_normal((4, 200, 2)))
-    assert Goal(400, 10**6).extended(PLAN, worth) is None
-    longer = Goal(4000, 10**6).extended(PLAN, worth)
+    assert Goal(400, 10**6).extend(PLAN, worth) == PLAN
+    longer = Goal(4000, 10**6).extend(PLAN, worth)
     assert longer.draws == 200 * 4
 
 
@@ -110,8 +109,8 @@ def test_of_very_many_parameters_some_are_watched():
     ],
 )
 def test_burn_in_has_a_quarter_of_the_time_at_most(step, seconds, expected):
-    assert Goal(400, 10**6, seconds=10.0).hurried(PLAN, step, seconds) == expected
+    assert Goal(400, 10**6, seconds=10.0).end_burn_in(PLAN, step, seconds) == expected
 
 
 def test_without_seconds_burn_in_is_as_planned():
-    assert Goal(400, 10**6).hurried(PLAN, 3, 1e6) == PLAN
+    assert Goal(400, 10**6).end_burn_in(PLAN, 3, 1e6) == PLAN
