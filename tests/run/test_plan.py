@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from isotherm.data.batches import Batches
-from isotherm.run.plan import MOST_STEPS, Plan, make_plan
+from isotherm.run.plan import STEP_LIMIT, Plan, make_plan
 
 BATCHES = Batches(200, 20)
 
@@ -55,9 +55,9 @@ def test_a_longer_plan_keeps_its_burn_in():
 
 
 def test_steps_are_counted_in_32_bits():
-    assert Plan(300, 60, 7).extended(MOST_STEPS - 300).steps == 2**31 - 1
+    assert Plan(300, 60, 7).extended(STEP_LIMIT - 300).steps == 2**31 - 1
     with pytest.raises(ValueError, match=r"^steps .*got 2147483648$"):
-        Plan(300, 60, 7).extended(MOST_STEPS - 299)
+        Plan(300, 60, 7).extended(STEP_LIMIT - 299)
     for steps, passes in ((2**31, None), (None, 2.0**31 / 10)):
         with pytest.raises(ValueError, match=r"^steps .*got 2147483648$"):
             make_plan(steps, passes, 0.2, 7, BATCHES)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from isotherm.diagnostics.convergence import Convergence, convergence
-from isotherm.run.plan import MOST_STEPS, Goal, Plan, watched
+from isotherm.run.plan import STEP_LIMIT, Goal, Plan, watched
 
 PLAN = Plan(steps=500, burn_in=100, thin=2)  # 200 draws
 RNG = np.random.default_rng(0)
@@ -53,7 +53,7 @@ def test_it_grows_to_the_most_steps_and_no_further():
     few = found([10])
     assert Goal(400, 600).extend(PLAN, few).steps == 600
     assert Goal(400, 500).extend(PLAN, few) == PLAN
-    assert Goal(400, 10**12).extend(PLAN._replace(steps=MOST_STEPS - 5), few).steps == MOST_STEPS
+    assert Goal(400, 10**12).extend(PLAN._replace(steps=STEP_LIMIT - 5), few).steps == STEP_LIMIT
 
 
 def test_real_draws():

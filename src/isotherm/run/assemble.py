@@ -24,7 +24,7 @@ from isotherm.targets.evaluation import Evaluation
 from isotherm.targets.parameters import MOST_SEED, initial_positions
 from isotherm.targets.target import Target, with_defaults
 
-MOST_CHAINS = 2**16  # far more than anyone runs: a slip of the keyboard, not a wish
+CHAIN_LIMIT = 2**16  # far more than anyone runs: a slip of the keyboard, not a wish
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RunSettings:
 
     def check(self) -> None:
         """Raise if a setting cannot be right, whatever the data."""
-        arguments.integer("chains", self.chains, 1, MOST_CHAINS)
+        arguments.integer("chains", self.chains, 1, CHAIN_LIMIT)
         arguments.integer("seed", self.seed, 0, MOST_SEED)
         if not isinstance(self.replace, bool | np.bool_):
             raise TypeError(f"replace must be True or False, got {self.replace!r}")

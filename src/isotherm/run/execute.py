@@ -180,8 +180,8 @@ class Chunks:
                 return
             plan, first = self.schedule.plan, self.step
             # The draw in progress at `first` and slots − 1 more: what the record has room for.
-            room = plan.burn_in + (plan.completed(first) + chains.slots) * plan.thin
-            end, began = min(first + length, plan.steps, room, chains.reach(plan, first)), time.perf_counter()
+            recordable = plan.burn_in + (plan.completed(first) + chains.slots) * plan.thin
+            end, began = min(first + length, plan.steps, recordable, chains.reach(plan, first)), time.perf_counter()
             draws = chains.advance(plan, first, end)
             bad = chains.first_bad_steps
             speed = (end - first) / (time.perf_counter() - began)

@@ -16,7 +16,7 @@ from isotherm.lib.warn import warn
 from isotherm.posterior import Posterior
 from isotherm.run.assemble import Run, RunSettings, assemble
 from isotherm.run.labels import good_chains
-from isotherm.run.plan import BURN_IN_SHARE, FEWEST, Goal, Plan
+from isotherm.run.plan import BURN_IN_SHARE, KEPT_DRAWS, Goal, Plan
 from isotherm.run.sample import check_place, run_to_end
 from isotherm.samplers import eccadl
 from isotherm.store.folder import StorePath
@@ -26,14 +26,14 @@ from isotherm.targets.anchored import Anchored, CannotAnchor
 from isotherm.targets.parameters import is_function
 from isotherm.targets.target import Target, results_for_user, with_defaults
 
-BURN_IN = 100  # steps on an anchored posterior: chains start at typical draws, and forget their starts soon
-FIRST_DRAWS = 400  # of each chain, at least, before the first look at convergence
-STEPS_A_DRAW = 2.5  # that an effective draw takes on an anchored posterior, about
-MOST_ANCHORED = 200_000  # steps
-PILOT = 300  # steps that show whether the noise is what it was measured to be
-MOST_BENT = 0.6  # the relative difference of the force from a Gaussian's, at typical draws
-TOO_HOT = 2.0  # by how much ξ may be above A, beside 5 of its standard deviations
-SMALL = 5_000  # rows, of which all can be used at every step
+ANCHORED_BURN_IN = 100  # steps on an anchored posterior: chains start at typical draws, and forget their starts soon
+FIRST_DRAWS = 400  # fewest draws of each chain before convergence is first computed
+STEPS_A_DRAW = 2.5  # about what an effective draw takes on an anchored posterior
+ANCHORED_STEPS = 200_000  # steps
+PILOT_STEPS = 300  # steps that show whether the noise is what it was measured to be
+BEND_BOUND = 0.6  # the relative difference of the force from a Gaussian's, at typical draws
+FRICTION_EXCESS = 2.0  # by how much ξ may be above A, beside 5 of its standard deviations
+EXACT_ROWS = 5_000  # rows, of which all can be used at every step
 PLAIN_BATCH = (32, 1000)  # rows: a batch is a sixteenth of the data, within these bounds
 PLAIN_PASSES = (20, 50, 300)  # burn-in, the first look at convergence, and the end
 EXACT_STEPS = (1_000, 4_000, 100_000)  # the same in steps, with all rows at every step
@@ -82,7 +82,7 @@ def fit(
     most_steps = None if steps is None else arguments.integer("steps", steps, 8)
     goal = Goal(
         arguments.positive("ess", ess),
-        MOST_ANCHORED if most_steps is None else most_steps,
+        ANCHORED_STEPS if most_steps is None else most_steps,
         None if seconds is None else arguments.positive("seconds", seconds),
     )
     with processes.together():
@@ -116,7 +116,7 @@ def choose(
     if found is not None and not why_not:
         run = assemble(found, eccadl(), data, None, settings, anchored_notes(found))
         draws = max(FIRST_DRAWS, int(STEPS_A_DRAW * goal.ess / run.chains))
-        return Choice(run, Plan(BURN_IN + draws, BURN_IN, 1), goal)
+        return Choice(run, Plan(ANCHORED_BURN_IN + draws, ANCHORED_BURN_IN, 1), goal)
     if anchored:
         warn(why_not)
     if found is not None and not is_function(init):
@@ -139,7 +139,7 @@ def anchored_or_why_not(
             raise
         return None, without_anchor(str(reason), rows)
     found = anchored.findings
-    if found.bend > MOST_BENT:  # first: what looks like another mode may then be the same one
+    if found.bend > BEND_BOUND:  # first: what looks like another mode may then be the same one
         why_not = (
             f"the posterior is far from a Gaussian around its mode (the force is off by {min(found.bend, 9.99):.0%} or "
             "more)"
@@ -158,7 +158,7 @@ def anchored_or_why_not(
 
 def without_anchor(reason: str, rows: int) -> str:
     """Return the reason and what fit does instead, in a sentence."""
-    if rows <= SMALL:
+    if rows <= EXACT_ROWS:
         return (
             f"{reason}; so fit samples with all {rows:,} rows at every step, without anchoring: few enough for NUTS, "
             "which has no bias"
@@ -171,13 +171,13 @@ def too_hot(anchored: Anchored, data: Batch, settings: RunSettings) -> str:
     run = assemble(anchored, eccadl(), data, None, settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        tree = run_to_end(run, Plan(PILOT, PILOT // 2, 1), None, progress=False, judged=False)
+        tree = run_to_end(run, Plan(PILOT_STEPS, PILOT_STEPS // 2, 1), None, progress=False, judged=False)
     if tree.attrs["interrupted"]:
         raise KeyboardInterrupt
     friction = float(tree["sample_stats"]["friction"].mean())
     if not good_chains(tree).all():
         return "chains on the anchored posterior diverge: it is wider than its Taylor polynomials are good for"
-    if friction > 1 + TOO_HOT + 5 / len(anchored.gradient) ** 0.5:
+    if friction > 1 + FRICTION_EXCESS + 5 / len(anchored.gradient) ** 0.5:
         return f"the anchored force has noise that changes from place to place (friction {friction:.1f} instead of 1)"
     return ""
 
@@ -198,7 +198,7 @@ def plain_choice(
 ) -> Choice:
     """Choose plain batches, or all rows if they are few; `why` says why there is no anchor."""
     rows = sum(processes.row_counts(data))
-    exact = rows <= SMALL
+    exact = rows <= EXACT_ROWS
     size = rows if exact else int(np.clip(rows // 16, *PLAIN_BATCH))
     if exact:
         burn_in, first, most = EXACT_STEPS
@@ -217,4 +217,4 @@ def shortened(plan: Plan, steps: int | None) -> Plan:
     if steps is None or steps >= plan.steps:
         return plan
     burn_in = min(plan.burn_in, int(BURN_IN_SHARE * steps))
-    return Plan(steps, burn_in, max(1, min(plan.thin, (steps - burn_in) // FEWEST)))
+    return Plan(steps, burn_in, max(1, min(plan.thin, (steps - burn_in) // KEPT_DRAWS)))

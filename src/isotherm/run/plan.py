@@ -10,13 +10,13 @@ from isotherm.data.batches import Batches
 from isotherm.diagnostics.convergence import Convergence
 from isotherm.lib import arguments
 
-MOST_STEPS = 2**31 - 1  # steps are counted in 32-bit integers
-R_HAT = 1.01  # at most (Vehtari et al. 2021)
+STEP_LIMIT = 2**31 - 1  # steps are counted in 32-bit integers
+R_HAT = 1.01  # the bound of Vehtari et al. (2021)
 DRAWS_GROWTH = (1.25, 4.0)  # bounds on the growth of the number of draws until convergence is computed again
-MARGIN = 1.1  # times what is missing if further draws are worth as much as those before
-BURN_IN_SHARE = 0.25  # of the seconds, at most
-FEWEST = 8  # draws that are kept, however little time or however few steps there may be
-WATCHED = 1024  # entries of the parameters that are looked at, if there are more than
+GROWTH_MARGIN = 1.1  # times what is missing if further draws are worth as much as those before
+BURN_IN_SHARE = 0.25  # bound on burn-in's share of the seconds
+KEPT_DRAWS = 8  # fewest draws that a plan keeps when time or steps are short
+WATCHED_ENTRIES = 1024  # entries of the parameters whose convergence is computed, if there are more than
 WATCH_ALL_UP_TO = 4096
 
 
@@ -36,7 +36,7 @@ class Plan(NamedTuple):
         return max(0, step - self.burn_in) // self.thin
 
     def extended(self, more: int) -> "Plan":
-        return self._replace(steps=arguments.integer("steps", self.steps + more, 1, MOST_STEPS))
+        return self._replace(steps=arguments.integer("steps", self.steps + more, 1, STEP_LIMIT))
 
 
 def make_plan(steps: int | None, passes: float | None, burn_in: float, thin: int, batches: Batches) -> Plan:
@@ -44,7 +44,7 @@ def make_plan(steps: int | None, passes: float | None, burn_in: float, thin: int
         raise ValueError(f"give one of steps and passes, got steps={steps!r} and passes={passes!r}")
     if passes is not None:
         steps = max(1, round(arguments.positive("passes", passes) * batches.population / batches.size))
-    steps = arguments.integer("steps", steps, 1, MOST_STEPS)
+    steps = arguments.integer("steps", steps, 1, STEP_LIMIT)
     thin = arguments.integer("thin", thin, 1)
     if not 0 <= arguments.number("burn_in", burn_in) < 1:
         raise ValueError(f"burn_in must be a fraction of the steps, at least 0 and less than 1, got {burn_in!r}")
@@ -57,8 +57,8 @@ def make_plan(steps: int | None, passes: float | None, burn_in: float, thin: int
 
 
 class Goal(NamedTuple):
-    """So many effective draws of every parameter, in bulk and tails, and R-hat at most 1.01; but no longer than
-    `seconds`, if that is given, and no more than `most_steps`."""
+    """When to stop: every parameter has `ess` effective draws in bulk and tails and R-hat up to 1.01, or `seconds` or
+    `most_steps` are over."""
 
     ess: float
     most_steps: int
@@ -66,23 +66,23 @@ class Goal(NamedTuple):
 
     def extend(self, plan: Plan, found: Convergence) -> Plan:
         """Return a longer plan, if what was found of its draws is not enough and there may be more."""
-        most = min(self.most_steps, MOST_STEPS)
+        most = min(self.most_steps, STEP_LIMIT)
         if plan.steps >= most or self.is_met(found):
             return plan
         needed = self.ess / max(float(np.nanmin(found.least_ess, initial=self.ess)), 1)
         if not np.nanmax(found.r_hat, initial=1) <= R_HAT:
             needed = max(needed, DRAWS_GROWTH[0])
-        growth = min(max(MARGIN * needed, DRAWS_GROWTH[0]), DRAWS_GROWTH[1])
+        growth = min(max(GROWTH_MARGIN * needed, DRAWS_GROWTH[0]), DRAWS_GROWTH[1])
         return plan._replace(steps=min(most, plan.steps + math.ceil((growth - 1) * plan.draws) * plan.thin))
 
     def is_met(self, found: Convergence) -> bool:
-        """Parameters that never move have no numbers, and are not asked for any."""
+        """Return whether the goal is reached; parameters that never move have no numbers and do not count."""
         ess = float(np.nanmin(found.least_ess, initial=np.inf))
         return ess >= self.ess and float(np.nanmax(found.r_hat, initial=1)) <= R_HAT
 
     def advice(self, steps: int) -> str:
         """Return what to do about a run that fell short of it after these steps."""
-        if steps >= min(self.most_steps, MOST_STEPS):
+        if steps >= min(self.most_steps, STEP_LIMIT):
             return f"{steps:,} steps are the most that it makes by itself; add some with isotherm.resume(…, steps=…)"
         return "give it more seconds, or go on with isotherm.resume if it has a store"
 
@@ -92,17 +92,17 @@ class Goal(NamedTuple):
         if self.seconds is None or step >= plan.burn_in or seconds < BURN_IN_SHARE * self.seconds:
             return plan
         left = step * max(0.0, self.seconds / seconds - 1)
-        return plan._replace(burn_in=step, thin=max(1, min(plan.thin, int(left / FEWEST))))
+        return plan._replace(burn_in=step, thin=max(1, min(plan.thin, int(left / KEPT_DRAWS))))
 
     def is_over(self, seconds: float) -> bool:
-        """Whether the time is up."""
+        """Return whether the time is up."""
         return self.seconds is not None and seconds >= self.seconds
 
 
-def watched(sizes: Sequence[int], most: int = WATCHED, all_up_to: int = WATCH_ALL_UP_TO) -> np.ndarray:
-    """Which entries are looked at, of parameters with these many entries one after the other: all, or if there are too
-    many, some of each parameter, chosen at random. Small ones are looked at whole: a single scale beside large arrays
-    of effects is what most often does not mix."""
+def watched(sizes: Sequence[int], most: int = WATCHED_ENTRIES, all_up_to: int = WATCH_ALL_UP_TO) -> np.ndarray:
+    """Choose entries of parameters of these sizes, one after the other: all or, if there are too many, some of each
+    parameter, at random. Small parameters are taken whole: a single scale beside large arrays of effects is what most
+    often does not mix."""
     if sum(sizes) <= all_up_to:
         return np.arange(sum(sizes))
     rng, chosen, room = np.random.default_rng(0), [], most

@@ -23,7 +23,7 @@ from isotherm.targets.parameters import variable_names
 SCALES = (0.1, 1.0, 3.0, 10.0)
 PROBE_ROWS, PROBE_BLOCKS = 1024, 32
 BY_ROWS = "rows:"  # prefix of a digest of data that does not depend on which process has which row
-DIGEST_ROWS = 2**14  # looked at together
+DIGEST_ROWS = 2**14  # of a block, so that a digest needs little memory
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio, the increment of SplitMix64
 TOLERANCE = 3e-5  # relative, and no less than 4 units of rounding of the parameters' dtype
 
