@@ -1,21 +1,24 @@
-"""Columns from NumPy's .npz files and from LIBSVM text."""
+"""NumPy's .npz files and LIBSVM text as Arrow tables."""
 
 import zipfile
-from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from isotherm.lib.optional import extra
-from isotherm.tables.columns import Levels, Numbers, TableColumn, Times, make_levels, quoted
+from isotherm.tables.columns import pyarrow, quoted
+
+if TYPE_CHECKING:
+    from pyarrow import Array, Table
 
 MOST_COLUMNS = 20_000
 LABEL = "label"  # what the target of a LIBSVM file is called
 MOST_ENTRIES = 1 << 30  # of a sparse matrix that is made dense: 4 GB
 
 
-def read_npz(path: Path, na: Iterable[str]) -> dict[str, TableColumn]:
-    """Return a column for each array of one axis, and one for each column of an array of two: x[0], x[1], …"""
+def read_npz(path: Path) -> "Table":
+    """Read a column for each array of one axis, and one for each column of an array of two: x[0], x[1], …"""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -23,39 +26,39 @@ def read_npz(path: Path, na: Iterable[str]) -> dict[str, TableColumn]:
             raise ValueError("it is another kind of zip file; a spreadsheet must be saved as CSV first")
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as fault:
         raise ValueError(f"{path} is not an .npz file of arrays of numbers and text: {fault}") from None
-    columns: dict[str, TableColumn] = {}
+    columns: dict[str, Array] = {}
     for name, array in arrays.items():
         if array.ndim not in (1, 2):
             raise ValueError(f"{path}: {quoted(name)} must have one or two axes, got the shape {array.shape}")
         if array.ndim == 2 and array.shape[1] + len(columns) > MOST_COLUMNS:
             raise ValueError(f"{path} must have at most {MOST_COLUMNS:,} columns, and {quoted(name)} alone has more")
         parts = {name: array} if array.ndim == 1 else {f"{name}[{i}]": part for i, part in enumerate(array.T)}
-        columns |= {part: _column(path, part, values, na) for part, values in parts.items()}
+        columns |= {part: _column(path, part, values) for part, values in parts.items()}
     if not columns:
         raise ValueError(f"{path} is empty")
     lengths = {len(array) for array in arrays.values()}
     if len(lengths) > 1:
         raise ValueError(f"{path} must hold arrays of one length, got the lengths {sorted(lengths)}")
-    return columns
+    return pyarrow().table(columns)
 
 
-def _column(path: Path, name: str, values: np.ndarray, na: Iterable[str]) -> TableColumn:
+def _column(path: Path, name: str, values: np.ndarray) -> "Array":
+    """Return Arrow's form of an array, in which NaN and empty texts are missing."""
+    array = pyarrow().array
     if values.dtype.kind in "fiu":
-        return Numbers(values.astype(np.float64))
+        return array(values.astype(np.float64), mask=np.isnan(values))
     if values.dtype.kind == "M":
-        seconds = values.astype("datetime64[us]").astype(np.float64) / 1e6
-        return Times(np.where(np.isnat(values), np.nan, seconds))
+        return array(values.astype("datetime64[us]"))
     if values.dtype.kind == "b":
-        return Levels(values.astype(np.int32), ("false", "true"), truth=True)
+        return array(values)
     if values.dtype.kind in "US":
-        names, codes = np.unique(values, return_inverse=True)
-        texts = [each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in names]
-        return make_levels(codes.reshape(-1), texts, {"", *na})
+        texts = values if values.dtype.kind == "U" else np.char.decode(values, "utf-8", "replace")
+        return array(texts, mask=texts == "")
     raise ValueError(f"{path}: {quoted(name)} holds {values.dtype}, which is neither numbers nor text; leave it out")
 
 
-def read_libsvm(path: Path, features: int = 0) -> dict[str, TableColumn]:
-    """Return `label`, and a column for each index, named by it; `features` of them or more."""
+def read_libsvm(path: Path, features: int = 0) -> "Table":
+    """Read `label`, and a column for each index, named by it; `features` of them or more."""
     with extra("estimators", "reading LIBSVM text"):
         from sklearn.datasets import load_svmlight_file
 
@@ -73,5 +76,4 @@ def read_libsvm(path: Path, features: int = 0) -> dict[str, TableColumn]:
         )
     dense = np.zeros((wide, len(y)))
     dense[: x.shape[1]] = x.T.toarray()
-    columns: dict[str, TableColumn] = {LABEL: Numbers(y)}
-    return columns | {str(index): Numbers(column) for index, column in enumerate(dense, 1)}
+    return pyarrow().table({LABEL: y} | {str(index): column for index, column in enumerate(dense, 1)})

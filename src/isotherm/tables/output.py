@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotherm.lib import files
-from isotherm.tables import arrays, reading
-from isotherm.tables.columns import Levels, Times, is_text, pyarrow, quoted
+from isotherm.tables import reading
+from isotherm.tables.columns import is_text, pyarrow, quoted
 from isotherm.tables.model import Predicted
 from isotherm.tables.recipe import Recipe
 
@@ -48,7 +48,11 @@ def columns(recipe: Recipe, predicted: Predicted) -> dict[str, NDArray[np.generi
 
 def write(recipe: Recipe, path: Path, out: Path, new: Mapping[str, NDArray[np.generic]]) -> list[str]:
     """Write the table at `path` with `new` columns to `out`; return what there is to say about it."""
-    pa, table = pyarrow(), original(recipe, path)
+    pa, file_type, delimiter = pyarrow(), reading.type_of(path), recipe.source.delimiter
+    if file_type == "csv":  # each cell as the text that it is
+        table = reading.read_csv(path, delimiter, verbatim=True)
+    else:
+        table = reading.arrow_table(path, file_type)
     if taken := set(new) & set(table.column_names):
         raise ValueError(f"{path} has a column {quoted(taken.pop())} already, which is what a new one would be called")
     for name, values in new.items():
@@ -61,8 +65,7 @@ def write(recipe: Recipe, path: Path, out: Path, new: Mapping[str, NDArray[np.ge
 
             parquet.write_table(table, partial)
         else:
-            is_csv = reading.type_of(path) == "csv"
-            form = reading.csv_form(path, recipe.source.delimiter) if is_csv else reading.CsvForm(",", ".", [])
+            form = reading.csv_form(path, delimiter) if file_type == "csv" else reading.CsvForm(",", ".", [])
             write_csv(table, partial, form.mark, form.point)
     return [] if out.suffix == ".parquet" else formulas(table, out)
 
@@ -91,25 +94,6 @@ def cells(column: "Array", point: str) -> list[object]:
     if not pyarrow().types.is_floating(column.type):
         return ["" if value is None else value for value in values]
     return ["" if value is None else f"{value:.{DIGITS}g}".replace(".", point) for value in values]
-
-
-def original(recipe: Recipe, path: Path) -> "Table":
-    """Return the table that was given, as an Arrow table."""
-    pa, file_type = pyarrow(), reading.type_of(path)
-    if file_type == "parquet":
-        return reading.read_parquet(path)
-    if file_type == "csv":
-        return reading.read_csv(path, recipe.source.delimiter, verbatim=True)
-    found = arrays.read_npz(path, ()) if file_type == "npz" else arrays.read_libsvm(path)
-    made = {}
-    for name, column in found.items():
-        if isinstance(column, Levels):
-            made[name] = pa.array(np.array([*column.names, None], object)[column.values], pa.string())
-        elif isinstance(column, Times):
-            made[name] = pa.array((column.values * 1e6).astype("datetime64[us]"))
-        else:
-            made[name] = pa.array(column.values)
-    return pa.table(made)
 
 
 def formulas(table: "Table", out: Path) -> list[str]:

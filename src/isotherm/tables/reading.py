@@ -15,16 +15,14 @@ import numpy as np
 
 from isotherm.tables import arrays
 from isotherm.tables.columns import (
-    MISSING,
     WORDS,
     Frame,
     Levels,
     Numbers,
     TableColumn,
     absent,
-    as_text,
     from_arrow,
-    make_levels,
+    is_text,
     one_line,
     plain,
     pyarrow,
@@ -65,18 +63,13 @@ def read(
     def is_used(name: str) -> bool:
         return name not in unwanted if needed is None else name in needed
 
-    if file_type in ("npz", "libsvm"):
-        found = arrays.read_npz(path, na) if file_type == "npz" else arrays.read_libsvm(path, features)
-        names = list(found)
-        columns = {name: as_kind(path, name, found[name], kinds.get(name)) for name in names if is_used(name)}
-    else:
-        table = read_parquet(path) if file_type == "parquet" else read_csv(path, delimiter, kinds, na)
-        names = table.column_names
-        columns = {
-            name: from_arrow(name, table.column(name), str(path), kinds.get(name), na)
-            for name in names
-            if is_used(name)
-        }
+    table = arrow_table(path, file_type, delimiter, kinds, na, features)
+    names = table.column_names
+    if file_type == "npz":  # text is what it is there
+        kinds = {name: "text" for name in names if is_text(table.column(name).type)} | kinds
+    columns = {
+        name: from_arrow(name, table.column(name), str(path), kinds.get(name), na) for name in names if is_used(name)
+    }
     for name in sorted(unwanted - set(names)):
         raise ValueError(f"--ignore names the column {quoted(name)}, {absent(name, names, str(path))}")
     for name in needed or ():
@@ -111,20 +104,19 @@ def type_of(path: Path) -> str:
     return "libsvm" if LIBSVM_LINE.fullmatch(first) else "csv"
 
 
-def as_kind(path: Path, name: str, column: TableColumn, kind: str | None) -> TableColumn:
-    """Return numbers as text where a category is asked for; otherwise a column must be what was asked for."""
-    if kind == "text" and isinstance(column, Numbers):
-        there = ~column.is_missing()
-        different, codes = np.unique(column.values[there], return_inverse=True)
-        indices = np.full(len(there), MISSING, np.int64)
-        indices[there] = codes
-        return make_levels(indices, map(as_text, different), ())
-    if kind is not None and column.kind != kind and {kind, column.kind} != {"text", "truth"}:
-        raise ValueError(
-            f"{path}: the column {quoted(name)} must hold {WORDS[kind]}, as in the table of the run, and holds "
-            f"{WORDS[column.kind]}"
-        )
-    return column
+def arrow_table(
+    path: Path,
+    file_type: str,
+    delimiter: str | None = None,
+    kinds: Mapping[str, str] | None = None,
+    na: Iterable[str] = (),
+    features: int = 0,
+) -> "Table":
+    if file_type == "parquet":
+        return read_parquet(path)
+    if file_type == "npz":
+        return arrays.read_npz(path)
+    return arrays.read_libsvm(path, features) if file_type == "libsvm" else read_csv(path, delimiter, kinds, na)
 
 
 def check(source: str, name: str, column: TableColumn) -> None:
