@@ -10,7 +10,7 @@ from isotherm.tables.recipe import Recipe, TableSource, TargetColumn
 
 def recipe(target):
     source = TableSource("t.csv", None, (), None, {}, 0.2, 0)
-    return Recipe("logistic", "mean", 1.0, 20, target, (), (), source)
+    return Recipe("logistic", "mean", 1.0, 20, target, (), source)
 
 
 @pytest.mark.parametrize("classes", [("no", "=cmd()"), ("a", "b", "c")])

@@ -11,5 +11,5 @@ new rows with predictions           output
 all of it                           command
 a file → arrays on disk             convert: for data larger than memory
 
-A kind of column is a class in columns.py, and what becomes of it one in recipe.py.
+A kind of column is a class in columns.py, and what becomes of it one in recipe.py: a new one is added there.
 """

@@ -10,9 +10,9 @@ import numpy as np
 
 from isotherm.lib.types import Batch
 from isotherm.tables import arrays, model, reading, target
-from isotherm.tables.columns import PARTS, Frame, Levels, Numbers, TableColumn, listed, plain, quoted
+from isotherm.tables.columns import PARTS, Frame, TableColumn, listed, plain, quoted
 from isotherm.tables.options import TableOptions
-from isotherm.tables.recipe import ConstantColumn, LevelColumn, NumberColumn, Recipe, TableSource, why_unused
+from isotherm.tables.recipe import ConstantColumn, Recipe, TableSource, plan_column, why_unused
 
 FEWEST_ROWS = 10  # to learn from
 
@@ -38,18 +38,16 @@ def prepare(options: TableOptions) -> Prepared:
     known = with_target(as_columns(read, wanted), wanted.name, options.missing)
     used, left_out = used_columns(known.table, wanted.name, options)
     table, incomplete = without_missing(known.table, used, options.missing)
-    name, why = (options.model, "") if options.model else target.guess(wanted.name, table[wanted.name])
-    aim = target.make(wanted, table[wanted.name], name)
+    chosen, why = (options.model, "") if options.model else target.guess(wanted.name, table[wanted.name])
+    aim = target.make(wanted, table[wanted.name], chosen)
     source = source_of(options, read, [*used, wanted.name])
     train, held_out = split(table, source.holdout, source.seed)
     if train.rows < FEWEST_ROWS:
         raise ValueError(f"--holdout {source.holdout:g} leaves {train.rows} rows; there must be {FEWEST_ROWS} or more")
-    numbers = [NumberColumn.plan(n, c, options.missing) for n in used if isinstance(c := train[n], Numbers)]
-    levels = [LevelColumn.plan(n, c, options.missing) for n in used if isinstance(c := train[n], Levels)]
-    scale = options.prior_scale or model.default_scale(name, aim)
-    settings = name, options.missing, scale, options.hidden
-    recipe = Recipe(*settings, aim, tuple(numbers), tuple(levels), source, options.interval)
-    notes = [f"model {name}, as {why}; --model takes another"] if why else []
+    plans = tuple(plan_column(name, train[name], options.missing) for name in used)
+    scale = options.prior_scale or model.default_scale(chosen, aim)
+    recipe = Recipe(chosen, options.missing, scale, options.hidden, aim, plans, source, options.interval)
+    notes = [f"model {chosen}, as {why}; --model takes another"] if why else []
     notes += [*known.notes, *left_out, *incomplete]
     if options.test:
         held_out, test_notes = rows_of_test(recipe, Path(options.test))

@@ -41,9 +41,10 @@ class NumberColumn:
     scale: float
     missing: int = 0
     indicator: bool = False
+    kind: str = "number"
 
     @classmethod
-    def plan(cls, name: str, column: Numbers, rule: str) -> Self:
+    def plan(cls, name: str, column: TableColumn, rule: str) -> Self:
         """One that happens to be constant in these rows has a coefficient all the same, of which only the prior is
         known."""
         there = column.values[~column.is_missing()]
@@ -55,10 +56,16 @@ class NumberColumn:
 
     @property
     def inputs(self) -> list[str]:
+        """The columns of x that it becomes."""
         return [self.name, *([f"{self.name} is missing"] if self.indicator else [])]
 
+    @property
+    def units(self) -> list[tuple[float, float]]:
+        """Centre and scale of each of them."""
+        return [(self.mean, self.scale), (0.0, 1.0)][: len(self.inputs)]
+
     def encode(self, column: TableColumn) -> NDArray[np.float32]:
-        """Return the column of x, and whether it is missing where that counts."""
+        """Return its columns of x: standardised, and whether it is missing where that counts."""
         missing = column.is_missing()
         x = np.where(missing, 0, (column.values - self.mean) / self.scale)
         return np.stack([x, missing][: len(self.inputs)], axis=1).astype(np.float32)
@@ -73,9 +80,11 @@ class LevelColumn:
     counts: tuple[int, ...]
     missing: int = 0
     truth: bool = False
+    kind: str = "level"
 
     @classmethod
-    def plan(cls, name: str, column: Levels, rule: str) -> Self:
+    def plan(cls, name: str, column: TableColumn, rule: str) -> Self:
+        assert isinstance(column, Levels)
         missing, counts = int(column.is_missing().sum()), column.counts()
         used = np.flatnonzero(counts)
         levels, numbers = [column.names[code] for code in used], [int(count) for count in counts[used]]
@@ -89,6 +98,17 @@ class LevelColumn:
         place = {name: code for code, name in enumerate(self.levels)}
         codes = [*(place.get(name, MISSING) for name in column.names), place.get(MISSING_LEVEL, MISSING)]
         return np.array(codes, np.int64)[column.values]
+
+
+# A new kind of column in memory has its plan here; what was stored is known by its `kind`.
+ColumnPlan = NumberColumn | LevelColumn
+PLANS: dict[type[TableColumn], type[ColumnPlan]] = {Numbers: NumberColumn, Levels: LevelColumn}
+STORED_PLANS = {plan.kind: plan for plan in PLANS.values()}
+
+
+def plan_column(name: str, column: TableColumn, rule: str) -> ColumnPlan:
+    """Plan what becomes of a column, from the rows that are learned from, by a rule for missing values."""
+    return PLANS[type(column)].plan(name, column, rule)
 
 
 @dataclass(frozen=True)
@@ -136,15 +156,18 @@ class Recipe:
     prior_scale: float
     hidden: int
     target: TargetColumn
-    numbers: tuple[NumberColumn, ...]
-    levels: tuple[LevelColumn, ...]
+    columns: tuple[ColumnPlan, ...]
     source: TableSource
     interval: float = 0.95
     notes: tuple[str, ...] = field(default=())
 
     @property
-    def columns(self) -> tuple[NumberColumn | LevelColumn, ...]:
-        return *self.numbers, *self.levels
+    def numbers(self) -> list[NumberColumn]:
+        return [plan for plan in self.columns if isinstance(plan, NumberColumn)]
+
+    @property
+    def levels(self) -> list[LevelColumn]:
+        return [plan for plan in self.columns if isinstance(plan, LevelColumn)]
 
     @property
     def inputs(self) -> list[str]:
@@ -154,8 +177,7 @@ class Recipe:
     @property
     def units(self) -> Units:
         """Those of the columns of x."""
-        pairs = [pair for each in self.numbers for pair in [(each.mean, each.scale), (0.0, 1.0)][: len(each.inputs)]]
-        return Units(*np.array(pairs).reshape(-1, 2).T)
+        return Units(*np.array([pair for column in self.numbers for pair in column.units]).reshape(-1, 2).T)
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -238,26 +260,22 @@ def read(run: Path) -> Recipe:
         if content.get("format") != VERSION:
             again = "; its priors and units were others: fit the table again" if content.get("format") == 1 else ""
             raise ValueError(f"its format is {content.get('format')!r}, and this version reads {VERSION}{again}")
-        recipe = _recipe(content)
+        recipe = _from_json(content)
         _check(recipe)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as fault:
         raise ValueError(f"{path} is damaged or from another version: {fault}") from None
     return recipe
 
 
-def _recipe(content: Json) -> Recipe:
+def _from_json(content: Json) -> Recipe:
+    """Make a recipe of JSON, in which tuples are lists and dataclasses are dicts."""
     whole = {each.name: content[each.name] for each in fields(Recipe)}
-    whole |= {
-        "target": _made(TargetColumn, whole["target"]),
-        "source": _made(TableSource, whole["source"]),
-        "numbers": tuple(_made(NumberColumn, each) for each in whole["numbers"]),
-        "levels": tuple(_made(LevelColumn, each) for each in whole["levels"]),
-    }
-    return _made(Recipe, whole)
+    parts = {"target": _made(TargetColumn, whole["target"]), "source": _made(TableSource, whole["source"])}
+    columns = tuple(_made(STORED_PLANS[each["kind"]], each) for each in whole["columns"])
+    return _made(Recipe, whole | parts | {"columns": columns})
 
 
 def _made(kind: type[T], content: Json) -> T:
-    """Make a dataclass of JSON, in which tuples are lists."""
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in content.items()})
 
 
