@@ -1,6 +1,6 @@
 import numpy as np
 
-from isotherm.estimators.rows import FEW, filled, make_rows
+from isotherm.estimators.rows import SORTED_ROWS, fill_up, make_rows
 
 
 def test_a_weight_is_a_row_that_is_there_as_often():
@@ -17,9 +17,9 @@ def test_a_weight_is_a_row_that_is_there_as_often():
 
 def test_filled_up_with_rows_that_do_not_count():
     data = {"x": np.arange(10.0).reshape(5, 2), "y": np.arange(5), "weight": np.ones(5)}
-    more = filled(data)
+    more = fill_up(data)
     assert {len(column) for column in more.values()} == {16}
     np.testing.assert_array_equal(more["x"][:5], data["x"])
     assert more["weight"].sum() == 5
-    for rows, size in ((17, 32), (257, 512), (FEW, FEW), (FEW + 1, FEW + 1)):
-        assert len(filled({"weight": np.ones(rows)})["weight"]) == size
+    for rows, size in ((17, 32), (257, 512), (SORTED_ROWS, SORTED_ROWS), (SORTED_ROWS + 1, SORTED_ROWS + 1)):
+        assert len(fill_up({"weight": np.ones(rows)})["weight"]) == size

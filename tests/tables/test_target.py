@@ -59,7 +59,7 @@ def test_a_number_is_standardised():
 def test_a_comparison_is_a_target_of_two_classes():
     wanted = target.parse("delay > 15", ["delay", "x"], "t.csv")
     assert wanted == Wanted("delay", ">", 15.0)
-    column = target.compared(numbers([16, 15, np.nan]), wanted)
+    column = target.compare(numbers([16, 15, np.nan]), wanted)
     assert column.names == ("false", "true")
     np.testing.assert_array_equal(column.values, [1, 0, -1])
 

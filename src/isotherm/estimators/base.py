@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from isotherm.estimators.rows import Rows, filled, make_rows
+from isotherm.estimators.rows import Rows, fill_up, make_rows
 from isotherm.lib import arguments
 from isotherm.lib.types import Params, Results
 from isotherm.lib.warn import warn
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import xarray
 
 PREDICTION_DRAWS = 1000  # at most: the Monte Carlo error of their mean is 3 % of the posterior's width
-MOST_SEED = 2**31 - 1
+SEED_BOUND = 2**31 - 1
 FLOATS = (np.float64, np.float32)  # kept as they are; all else becomes the first
 
 
@@ -95,9 +95,9 @@ class BayesianEstimator(BaseEstimator, ABC):
             "y": self._targets(rows),
             "weight": rows.weight.astype(np.float32),
         }
-        self._data, self._model = filled(columns), model
+        self._data, self._model = fill_up(columns), model
         self._verdict: Verdict | None = None
-        seed = int(check_random_state(self.random_state).randint(MOST_SEED))
+        seed = int(check_random_state(self.random_state).randint(SEED_BOUND))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             self._tree = fit(

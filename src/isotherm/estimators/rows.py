@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-FEW = 4096  # rows, up to which they are sorted and filled up: all of them are used at every step
-LEAST = 16  # rows of the smallest size
-FINEST = 256  # rows: sizes are powers of two up to this, and its multiples beyond
+SORTED_ROWS = 4096  # rows, up to which they are sorted and filled up: all of them are used at every step
+SMALLEST_SIZE = 16  # rows of the smallest size
+DOUBLED_SIZE = 256  # rows: sizes are powers of two up to this, and its multiples beyond
 
 
 class Rows(NamedTuple):
@@ -27,7 +27,7 @@ def make_rows(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Rows:
     counts = weight > 0
     if not counts.all():
         X, y, weight = X[counts], y[counts], weight[counts]
-    if len(X) > FEW:
+    if len(X) > SORTED_ROWS:
         return Rows(X, y, weight)
     table = np.column_stack([X, y])
     distinct, which = np.unique(table, axis=0, return_inverse=True)
@@ -35,12 +35,14 @@ def make_rows(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Rows:
     return Rows(distinct[:, :-1], distinct[:, -1], total)
 
 
-def filled(data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def fill_up(data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return `data` filled up with copies of the first row, of weight 0, to the next of few sizes."""
     rows = len(data["weight"])
-    if rows > FEW:
+    if rows > SORTED_ROWS:
         return data
-    size = max(LEAST, 1 << (rows - 1).bit_length()) if rows <= FINEST else -(-rows // FINEST) * FINEST
+    size = -(-rows // DOUBLED_SIZE) * DOUBLED_SIZE
+    if rows <= DOUBLED_SIZE:
+        size = max(SMALLEST_SIZE, 1 << (rows - 1).bit_length())
     more = {name: np.repeat(column[:1], size - rows, axis=0) for name, column in data.items()}
     more["weight"] = np.zeros_like(more["weight"])
     return {name: np.concatenate([column, more[name]]) for name, column in data.items()}

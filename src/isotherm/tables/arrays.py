@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from isotherm.lib.optional import extra
-from isotherm.tables.columns import pyarrow, quoted
+from isotherm.tables.columns import pyarrow, quote
 
 if TYPE_CHECKING:
     from pyarrow import Array, Table
 
-MOST_COLUMNS = 20_000
+TABLE_COLUMNS = 20_000
 LABEL = "label"  # what the target of a LIBSVM file is called
-MOST_ENTRIES = 1 << 30  # of a sparse matrix that is made dense: 4 GB
+DENSE_ENTRIES = 1 << 30  # of a sparse matrix that is made dense: 4 GB
 
 
 def read_npz(path: Path) -> "Table":
@@ -29,9 +29,9 @@ def read_npz(path: Path) -> "Table":
     columns: dict[str, Array] = {}
     for name, array in arrays.items():
         if array.ndim not in (1, 2):
-            raise ValueError(f"{path}: {quoted(name)} must have one or two axes, got the shape {array.shape}")
-        if array.ndim == 2 and array.shape[1] + len(columns) > MOST_COLUMNS:
-            raise ValueError(f"{path} must have at most {MOST_COLUMNS:,} columns, and {quoted(name)} alone has more")
+            raise ValueError(f"{path}: {quote(name)} must have one or two axes, got the shape {array.shape}")
+        if array.ndim == 2 and array.shape[1] + len(columns) > TABLE_COLUMNS:
+            raise ValueError(f"{path} must have at most {TABLE_COLUMNS:,} columns, and {quote(name)} alone has more")
         parts = {name: array} if array.ndim == 1 else {f"{name}[{i}]": part for i, part in enumerate(array.T)}
         columns |= {part: _column(path, part, values) for part, values in parts.items()}
     if not columns:
@@ -54,7 +54,7 @@ def _column(path: Path, name: str, values: np.ndarray) -> "Array":
     if values.dtype.kind in "US":
         texts = values if values.dtype.kind == "U" else np.char.decode(values, "utf-8", "replace")
         return array(texts, mask=texts == "")
-    raise ValueError(f"{path}: {quoted(name)} holds {values.dtype}, which is neither numbers nor text; leave it out")
+    raise ValueError(f"{path}: {quote(name)} holds {values.dtype}, which is neither numbers nor text; leave it out")
 
 
 def read_libsvm(path: Path, features: int = 0) -> "Table":
@@ -69,10 +69,10 @@ def read_libsvm(path: Path, features: int = 0) -> "Table":
     wide = max(features, x.shape[1])
     if not len(y):
         raise ValueError(f"{path} is empty")
-    if wide > MOST_COLUMNS or wide * len(y) > MOST_ENTRIES:
+    if wide > TABLE_COLUMNS or wide * len(y) > DENSE_ENTRIES:
         raise ValueError(
             f"{path} has {len(y):,} rows and indices up to {wide:,}: too many for a table, which is not sparse "
-            f"(at most {MOST_COLUMNS:,} columns and {MOST_ENTRIES:,} entries)"
+            f"(at most {TABLE_COLUMNS:,} columns and {DENSE_ENTRIES:,} entries)"
         )
     dense = np.zeros((wide, len(y)))
     dense[: x.shape[1]] = x.T.toarray()

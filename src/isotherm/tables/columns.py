@@ -84,7 +84,7 @@ class Levels(TableColumn):
         return np.bincount(self.values[self.values >= 0], minlength=len(self.names))
 
     def extremes(self) -> list[str]:
-        return [quoted(self.names[code]) for code in np.flatnonzero(self.counts())[:2]]
+        return [quote(self.names[code]) for code in np.flatnonzero(self.counts())[:2]]
 
 
 @dataclass(frozen=True)
@@ -123,19 +123,19 @@ class Frame:
         """Raise a ValueError unless these columns, named by an option, are there."""
         for name in names:
             if name not in self.columns:
-                raise ValueError(f"{option} names the column {quoted(name)}, {absent(name, self.columns, self.source)}")
+                raise ValueError(f"{option} names the column {quote(name)}, {absent(name, self.columns, self.source)}")
 
 
 def absent(name: str, names: Iterable[str], source: str) -> str:
     """Return the rest of a sentence about a name that is not among these, with the nearest one."""
     names = list(names)
     near = difflib.get_close_matches(name, names, 1, 0.6)
-    shown = ", ".join(quoted(each) for each in names[:12]) + (", …" if len(names) > 12 else "")
-    hint = f"did you mean {quoted(near[0])}?" if near else f"its columns are {shown}"
+    shown = ", ".join(quote(each) for each in names[:12]) + (", …" if len(names) > 12 else "")
+    hint = f"did you mean {quote(near[0])}?" if near else f"its columns are {shown}"
     return f"which is not in {source}; {hint}"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return a text from a file for a sentence: shortened, and with nothing in it that moves the cursor."""
     return f'"{plain(text)}"'
 
@@ -145,7 +145,7 @@ def plain(text: str) -> str:
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in short)
 
 
-def listed(words: Sequence[str]) -> str:
+def join_names(words: Sequence[str]) -> str:
     return ", ".join(words[:LISTED]) + (f" and {len(words) - LISTED} more" if len(words) > LISTED else "")
 
 
@@ -172,9 +172,9 @@ def numbers_in_text(name: str, column: Levels, source: str) -> TableColumn:
     if not bad.any():
         return Numbers(np.append(values, np.nan)[column.values])
     row = int(np.argmax(np.isin(column.values, np.flatnonzero(bad))))
-    wrong = quoted(column.names[column.values[row]])
+    wrong = quote(column.names[column.values[row]])
     raise ValueError(
-        f"{source}: the column {quoted(name)} holds text where numbers belong: {wrong} in row {row + 1:,} "
+        f"{source}: the column {quote(name)} holds text where numbers belong: {wrong} in row {row + 1:,} "
         f"({counts[bad].sum():,} of {counts.sum():,} entries are no numbers). Correct it, or say that {wrong} "
         f"stands for a missing value (--na), or take the column as text (--categorical)"
     )
@@ -216,9 +216,9 @@ def from_arrow(name: str, values: "ChunkedArray", source: str, kind: str | None,
         levels = _levels(values, na)
         return levels if kind == "text" else numbers_in_text(name, levels, source)
     if types.is_binary(values.type) or types.is_large_binary(values.type):
-        raise ValueError(f"{source}: the column {quoted(name)} is not text in UTF-8; convert the file to UTF-8")
+        raise ValueError(f"{source}: the column {quote(name)} is not text in UTF-8; convert the file to UTF-8")
     raise ValueError(
-        f"{source}: the column {quoted(name)} holds {values.type}, which is neither numbers nor text nor dates; leave "
+        f"{source}: the column {quote(name)} holds {values.type}, which is neither numbers nor text nor dates; leave "
         "it out with --ignore"
     )
 
@@ -239,7 +239,7 @@ def _cast(name: str, values: "ChunkedArray", source: str, kind: str) -> "Chunked
         return values if values.type == wanted else values.cast(wanted)
     except pa.ArrowException as fault:
         raise ValueError(
-            f"{source}: the column {quoted(name)} must hold {WORDS[kind]}, as in the table of the run, and holds "
+            f"{source}: the column {quote(name)} must hold {WORDS[kind]}, as in the table of the run, and holds "
             f"{values.type}: {one_line(fault)}"
         ) from None
 

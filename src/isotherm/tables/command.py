@@ -99,7 +99,7 @@ def check_table(run: Path, table: Path | None) -> Verdict:
     """Return the verdict on a run, with the columns' names."""
     made = materials(run, table)
     verdict = check(open_results(run), made.posterior, made.data)
-    return results.renamed(verdict, results.entry_names(recipe.read(run)))
+    return results.rename_entries(verdict, results.entry_names(recipe.read(run)))
 
 
 def place_of_predictions(table: Path) -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from isotherm.tables.columns import quoted
+from isotherm.tables.columns import quote
 from isotherm.tables.recipe import MODELS, RULES
 
 
@@ -88,7 +88,7 @@ def read_toml(path: Path) -> dict[str, object]:
         if name not in KINDS:
             known = ", ".join(each.replace("_", "-") for each in KINDS)
             hint = nearest(name.replace("_", "-"), known.split(", ")) or f"; there are {known}"
-            raise ValueError(f"{where}: there is no option {quoted(key)}{hint}")
+            raise ValueError(f"{where}: there is no option {quote(key)}{hint}")
         found[name] = check(f"{where}: {key}", name, value)
     return found
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from isotherm.lib import files
 from isotherm.tables import reading
-from isotherm.tables.columns import is_text, pyarrow, quoted
+from isotherm.tables.columns import is_text, pyarrow, quote
 from isotherm.tables.model import Predicted
 from isotherm.tables.recipe import Recipe
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyarrow import Array, Table
 
 BATCH_ROWS = 1 << 16  # that are written at a time
-DIGITS = 7  # of predictions, and of numbers that were not text before
+PREDICTION_DIGITS = 7  # of predictions, and of numbers that were not text before
 
 
 def columns(recipe: Recipe, predicted: Predicted) -> dict[str, NDArray[np.generic]]:
@@ -54,7 +54,7 @@ def write(recipe: Recipe, path: Path, out: Path, new: Mapping[str, NDArray[np.ge
     else:
         table = reading.arrow_table(path, file_type)
     if taken := set(new) & set(table.column_names):
-        raise ValueError(f"{path} has a column {quoted(taken.pop())} already, which is what a new one would be called")
+        raise ValueError(f"{path} has a column {quote(taken.pop())} already, which is what a new one would be called")
     for name, values in new.items():
         kind = pa.string() if values.dtype == object else pa.float64()
         lacks = np.array([value is None for value in values]) if values.dtype == object else np.isnan(values)
@@ -93,7 +93,7 @@ def cells(column: "Array", point: str) -> list[object]:
     values = column.to_pylist()
     if not pyarrow().types.is_floating(column.type):
         return ["" if value is None else value for value in values]
-    return ["" if value is None else f"{value:.{DIGITS}g}".replace(".", point) for value in values]
+    return ["" if value is None else f"{value:.{PREDICTION_DIGITS}g}".replace(".", point) for value in values]
 
 
 def formulas(table: "Table", out: Path) -> list[str]:

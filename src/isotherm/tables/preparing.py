@@ -10,11 +10,11 @@ import numpy as np
 
 from isotherm.lib.types import Batch
 from isotherm.tables import arrays, model, reading, target
-from isotherm.tables.columns import PARTS, Frame, TableColumn, listed, plain, quoted
+from isotherm.tables.columns import PARTS, Frame, TableColumn, join_names, plain, quote
 from isotherm.tables.options import TableOptions
 from isotherm.tables.recipe import ConstantColumn, Recipe, TableSource, plan_column, why_unused
 
-FEWEST_ROWS = 10  # to learn from
+LEARNED_ROWS = 10  # to learn from
 
 
 class Prepared(NamedTuple):
@@ -42,8 +42,8 @@ def prepare(options: TableOptions) -> Prepared:
     aim = target.make(wanted, table[wanted.name], chosen)
     source = source_of(options, read, [*used, wanted.name])
     train, held_out = split(table, source.holdout, source.seed)
-    if train.rows < FEWEST_ROWS:
-        raise ValueError(f"--holdout {source.holdout:g} leaves {train.rows} rows; there must be {FEWEST_ROWS} or more")
+    if train.rows < LEARNED_ROWS:
+        raise ValueError(f"--holdout {source.holdout:g} leaves {train.rows} rows; there must be {LEARNED_ROWS} or more")
     plans = tuple(plan_column(name, train[name], options.missing) for name in used)
     scale = options.prior_scale or model.default_scale(chosen, aim)
     recipe = Recipe(chosen, options.missing, scale, options.hidden, aim, plans, source, options.interval)
@@ -53,7 +53,7 @@ def prepare(options: TableOptions) -> Prepared:
         held_out, test_notes = rows_of_test(recipe, Path(options.test))
         notes += test_notes
     notes += [*missing_words(recipe), *(recipe.unknown_levels(held_out) if held_out is not None else [])]
-    return encoded(dataclasses.replace(recipe, notes=tuple(notes)), train, held_out)
+    return encode_rows(dataclasses.replace(recipe, notes=tuple(notes)), train, held_out)
 
 
 def prepare_again(recipe: Recipe, path: Path | None = None) -> Prepared:
@@ -64,10 +64,10 @@ def prepare_again(recipe: Recipe, path: Path | None = None) -> Prepared:
     train, held_out = split(rows_with_target(recipe, path).table, recipe.source.holdout, recipe.source.seed)
     if recipe.source.test is not None and Path(recipe.source.test).exists():
         held_out = rows_of_test(recipe, Path(recipe.source.test)).table
-    return encoded(recipe, train, held_out)
+    return encode_rows(recipe, train, held_out)
 
 
-def encoded(recipe: Recipe, train: Frame, held_out: Frame | None) -> Prepared:
+def encode_rows(recipe: Recipe, train: Frame, held_out: Frame | None) -> Prepared:
     def with_y(table: Frame) -> Batch:
         return {**recipe.encode(table), "y": target.encode(recipe.target, table[recipe.target.name])}
 
@@ -84,13 +84,13 @@ def read_first(options: TableOptions) -> tuple[Frame, target.Wanted]:
     """Read the table, by the options alone, and find its target."""
     path = Path(options.table)
     if options.target in options.ignore:
-        raise ValueError(f"--target and --ignore both name {quoted(options.target)}")
+        raise ValueError(f"--target and --ignore both name {quote(options.target)}")
     kinds = dict.fromkeys(options.categorical, "text")
     read = reading.read(path, kinds=kinds, na=options.na, delimiter=options.mark, ignore=options.ignore)
     read.require(options.categorical, "--categorical")
     aim = options.target or (arrays.LABEL if reading.type_of(path) == "libsvm" else "")
     if not aim:
-        names = ", ".join(map(quoted, read.columns))
+        names = ", ".join(map(quote, read.columns))
         raise ValueError(f"--target must be given: the column to predict, one of {names}")
     return read, target.parse(aim, list(read.columns), str(path))
 
@@ -113,7 +113,7 @@ def rows_of_test(recipe: Recipe, path: Path) -> KeptRows:
     classes = target.class_names(found.table[recipe.target.name]) if recipe.target.classes else ()
     if new := [name for name in classes if name not in recipe.target.classes]:
         raise ValueError(
-            f"{path} has the class {quoted(new[0])} in {quoted(recipe.target.name)}, which the table has not"
+            f"{path} has the class {quote(new[0])} in {quote(recipe.target.name)}, which the table has not"
         )
     return found
 
@@ -147,7 +147,7 @@ def as_columns(read: Frame, wanted: target.Wanted) -> Frame:
     """Return the table with the target compared, and each column as those that are learned from it."""
     columns: dict[str, TableColumn] = {}
     for name, column in read.columns.items():
-        columns |= (target.compared(column, wanted) if name == wanted.name else column).parts(name)
+        columns |= (target.compare(column, wanted) if name == wanted.name else column).parts(name)
     return Frame(read.source, columns, read.rows)
 
 
@@ -158,10 +158,10 @@ def with_target(table: Frame, name: str, rule: str) -> KeptRows:
     if not count:
         return KeptRows(table, [])
     if count == table.rows:
-        raise ValueError(f"the target {quoted(name)} has no values at all")
+        raise ValueError(f"the target {quote(name)} has no values at all")
     if rule == "error":
         raise ValueError(
-            f"the target {quoted(name)} is missing in {count:,} of {table.rows:,} rows; any rule of --missing (mean, "
+            f"the target {quote(name)} is missing in {count:,} of {table.rows:,} rows; any rule of --missing (mean, "
             "indicator, drop) leaves these rows out"
         )
     note = f"{count:,} of {table.rows:,} rows are left out: they have no {plain(name)}"
@@ -187,7 +187,7 @@ def used_columns(table: Frame, aim: str, options: TableOptions) -> tuple[list[st
         else:
             used.append(name)
     if constant:
-        notes.append(f"left out, as they are the same in every row: {listed(constant)}")
+        notes.append(f"left out, as they are the same in every row: {join_names(constant)}")
     if not used:
         raise ValueError(f"{table.source} has no column to learn from beside the target")
     return used, notes
@@ -199,7 +199,7 @@ def without_missing(table: Frame, used: Sequence[str], rule: str) -> KeptRows:
     counts = {name: int(where.sum()) for name, where in missing.items() if where.any()}
     notes = []
     if rule == "error" and counts:
-        words = listed([f"{plain(name)} ({count:,} rows)" for name, count in counts.items()])
+        words = join_names([f"{plain(name)} ({count:,} rows)" for name, count in counts.items()])
         raise ValueError(
             f"{table.source} has missing values, in {len(counts)} of {len(used)} columns: {words}. Say what to do with "
             "them: --missing mean (the column's mean instead), indicator (the same, and a coefficient for it) or drop "
@@ -209,8 +209,8 @@ def without_missing(table: Frame, used: Sequence[str], rule: str) -> KeptRows:
         lacks = np.any(list(missing.values()), axis=0)
         notes = [f"{lacks.sum():,} of {table.rows:,} rows are left out: they lack a value"]
         table = table.take(np.flatnonzero(~lacks))
-    if table.rows < FEWEST_ROWS:
-        raise ValueError(f"{table.source} has {table.rows} rows that can be used; there must be {FEWEST_ROWS} or more")
+    if table.rows < LEARNED_ROWS:
+        raise ValueError(f"{table.source} has {table.rows} rows that can be used; there must be {LEARNED_ROWS} or more")
     return KeptRows(table, notes)
 
 
@@ -232,5 +232,5 @@ def missing_words(recipe: Recipe) -> list[str]:
     words = []
     for what, columns in ((f"missing numbers {number}", recipe.numbers), (f"missing levels {level}", recipe.levels)):
         if counted := [f"{plain(column.name)} ({column.missing:,})" for column in columns if column.missing]:
-            words.append(f"{what}: {listed(counted)}")
+            words.append(f"{what}: {join_names(counted)}")
     return words

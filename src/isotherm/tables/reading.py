@@ -26,7 +26,7 @@ from isotherm.tables.columns import (
     one_line,
     plain,
     pyarrow,
-    quoted,
+    quote,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ def read(
         name: from_arrow(name, table.column(name), str(path), kinds.get(name), na) for name in names if is_used(name)
     }
     for name in sorted(unwanted - set(names)):
-        raise ValueError(f"--ignore names the column {quoted(name)}, {absent(name, names, str(path))}")
+        raise ValueError(f"--ignore names the column {quote(name)}, {absent(name, names, str(path))}")
     for name in needed or ():
         if name not in columns:
-            raise ValueError(f"the run was made with the column {quoted(name)}, {absent(name, names, str(path))}")
+            raise ValueError(f"the run was made with the column {quote(name)}, {absent(name, names, str(path))}")
     rows = max((len(column.values) for column in columns.values()), default=0)
     if not rows:
         raise ValueError(f"{path} is empty")
@@ -124,11 +124,11 @@ def check(source: str, name: str, column: TableColumn) -> None:
     if isinstance(column, Numbers) and np.isinf(column.values).any():
         row = int(np.argmax(np.isinf(column.values)))
         raise ValueError(
-            f"{source}: the column {quoted(name)} holds {column.values[row]} in row {row + 1:,}; numbers must be finite"
+            f"{source}: the column {quote(name)} holds {column.values[row]} in row {row + 1:,}; numbers must be finite"
         )
     if isinstance(column, Levels) and (longest := max(map(len, column.names), default=0)) > LEVEL_LENGTH:
         raise ValueError(
-            f"{source}: the column {quoted(name)} holds a text of {longest:,} characters, which is no category "
+            f"{source}: the column {quote(name)} holds a text of {longest:,} characters, which is no category "
             f"(at most {LEVEL_LENGTH:,}); leave the column out with --ignore"
         )
 
@@ -203,11 +203,11 @@ def csv_form(path: Path, delimiter: str | None) -> CsvForm:
         names = next(rows)
     except standard_csv.Error:
         raise ValueError(f"{path} {TOO_LONG}") from None
-    if len(names) > arrays.MOST_COLUMNS:
-        raise ValueError(f"{path} must have at most {arrays.MOST_COLUMNS:,} columns, and has {len(names):,}")
+    if len(names) > arrays.TABLE_COLUMNS:
+        raise ValueError(f"{path} must have at most {arrays.TABLE_COLUMNS:,} columns, and has {len(names):,}")
     names = [name or f"column {place}" for place, name in enumerate(names, 1)]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ValueError(f"{path} has more than one column named {quoted(twice[0])}; rename all but one")
+        raise ValueError(f"{path} has more than one column named {quote(twice[0])}; rename all but one")
     return CsvForm(mark, decimal_point(rows) if mark != "," else ".", names)
 
 
@@ -241,14 +241,14 @@ def _fault(fault: Exception, parse: Callable[[bool], "Table"], names: list[str],
         got, text = words.partition("columns, got ")[2].split(": ", 1)
         return (
             f"has {len(names)} columns in its header and {got} in row {int(row) - 1 if row else '?'}: "
-            f"{quoted(text)}. Correct that row; if cells are not separated by what the header has most, say --delimiter"
+            f"{quote(text)}. Correct that row; if cells are not separated by what the header has most, say --delimiter"
         )
     if "In CSV column #" in words:
         place, _, value = words.partition("In CSV column #")[2].partition(":")
         name = names[int(place)]
         value = value.partition("invalid value ")[2] or value
         return (
-            f"has {plain(value)} in the column {quoted(name)}, which must hold {WORDS.get(kinds.get(name, ''), 'text')}"
+            f"has {plain(value)} in the column {quote(name)}, which must hold {WORDS.get(kinds.get(name, ''), 'text')}"
         )
     if "utf" in words.lower():
         return "is not text in UTF-8; convert it to UTF-8"

@@ -18,7 +18,7 @@ from isotherm.lib.types import Batch, Json
 from isotherm.lib.version import __version__
 from isotherm.models.units import Units, column_units
 from isotherm.store.folder import HIDDEN
-from isotherm.tables.columns import MISSING, Frame, Levels, Numbers, TableColumn, plain, quoted
+from isotherm.tables.columns import MISSING, Frame, Levels, Numbers, TableColumn, plain, quote
 
 FILE = "table.json"
 VERSION = 2  # 1 had other units of rare columns, and other priors
@@ -51,7 +51,7 @@ class NumberColumn:
         missing = len(column.values) - len(there)
         mean, scale = column_units(there) if there.size else (0.0, 1.0)
         if not np.isfinite(scale):
-            raise ValueError(f"the numbers of the column {quoted(name)} are too large to be standardised; rescale them")
+            raise ValueError(f"the numbers of the column {quote(name)} are too large to be standardised; rescale them")
         return cls(name, float(mean), float(scale), missing, rule == "indicator" and missing > 0)
 
     @property
@@ -209,7 +209,7 @@ class Recipe:
             rows = (plan.encode(column) == MISSING) & ~column.is_missing()
             if rows.any():
                 new = np.unique(column.values[rows])
-                shown = ", ".join(quoted(column.names[code]) for code in new[:3]) + (", …" if len(new) > 3 else "")
+                shown = ", ".join(quote(column.names[code]) for code in new[:3]) + (", …" if len(new) > 3 else "")
                 words.append(
                     f"{plain(plan.name)}: {rows.sum():,} rows have one of {len(new):,} levels that were not learned "
                     f"from ({shown}): these get the effect 0, the prior's mean"
@@ -229,10 +229,10 @@ def why_unused(name: str, column: TableColumn, asked: bool) -> str:
             return f"{different:,} different texts in {counts.sum():,} rows; --categorical keeps it"
     values = column.extremes()
     if not values:
-        raise ValueError(f"the column {quoted(name)} has no values at all; leave it out with --ignore")
+        raise ValueError(f"the column {quote(name)} has no values at all; leave it out with --ignore")
     if len(values) == 1 and not column.is_missing().any():
         raise ConstantColumn(
-            f"the column {quoted(name)} is {values[0]} in every row, and tells nothing about the target; leave it out "
+            f"the column {quote(name)} is {values[0]} in every row, and tells nothing about the target; leave it out "
             "with --ignore, or all such columns with --ignore-constant"
         )
     return ""
@@ -270,12 +270,12 @@ def read(run: Path) -> Recipe:
 def _from_json(content: Json) -> Recipe:
     """Make a recipe of JSON, in which tuples are lists and dataclasses are dicts."""
     whole = {each.name: content[each.name] for each in fields(Recipe)}
-    parts = {"target": _made(TargetColumn, whole["target"]), "source": _made(TableSource, whole["source"])}
-    columns = tuple(_made(STORED_PLANS[each["kind"]], each) for each in whole["columns"])
-    return _made(Recipe, whole | parts | {"columns": columns})
+    parts = {"target": _make(TargetColumn, whole["target"]), "source": _make(TableSource, whole["source"])}
+    columns = tuple(_make(STORED_PLANS[each["kind"]], each) for each in whole["columns"])
+    return _make(Recipe, whole | parts | {"columns": columns})
 
 
-def _made(kind: type[T], content: Json) -> T:
+def _make(kind: type[T], content: Json) -> T:
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in content.items()})
 
 

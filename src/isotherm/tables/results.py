@@ -74,7 +74,7 @@ def collect(prepared: Prepared, tree: Results) -> TableResults:
     """Compute everything that is shown of a finished run."""
     recipe, train, held_out = prepared
     built, names = model.build(recipe), entry_names(recipe)
-    verdict = renamed(check(tree, model.make_posterior(built), train), names)
+    verdict = rename_entries(check(tree, model.make_posterior(built), train), names)
     found = scores_of = None
     if held_out is not None:
         found, y = model.predictions(recipe, built, tree, held_out), held_out["y"]
@@ -118,7 +118,7 @@ def entry_names(recipe: Recipe) -> dict[str, str]:
     return found | {f"effects[{i}, {k}]": f"{effects[i]}, {of[k]}" for i, k in pairs}
 
 
-def renamed(verdict: Verdict, names: dict[str, str]) -> Verdict:
+def rename_entries(verdict: Verdict, names: dict[str, str]) -> Verdict:
     """Return a verdict in the names of the columns."""
 
     def words(text: str) -> str:

@@ -59,15 +59,15 @@ def print_results(found: TableResults) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDE)  # into a file or a pipe
-    console.print(Group(*_printed(found)), highlight=False)
+    console.print(Group(*_parts(found)), highlight=False)
 
 
-def _printed(found: TableResults) -> Iterator[RenderableType]:
+def _parts(found: TableResults) -> Iterator[RenderableType]:
     yield Text(found.words)
     if found.coefficients:
         yield Text("")
         grid = _grid(coefficient_heads(found.recipe), left=1 + bool(found.recipe.target.several))
-        for each in chosen(found.coefficients):
+        for each in choose(found.coefficients):
             if isinstance(each, str):
                 grid.add_row(Text(each, style="dim"))
             else:
@@ -96,7 +96,7 @@ def _grid(heads: Sequence[str], left: int) -> Grid:
     return grid
 
 
-def chosen(coefficients: Sequence[Coefficient]) -> Iterator[Coefficient | str]:
+def choose(coefficients: Sequence[Coefficient]) -> Iterator[Coefficient | str]:
     """Choose all that is not a level, or the strongest; of each column's levels the greatest and the least; and a line
     where some are not shown."""
     yield from (each for each in coefficients if each.kind == "intercept")

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotherm.models.units import standard_units
-from isotherm.tables.columns import MISSING, Levels, Numbers, TableColumn, absent, as_text, quoted
+from isotherm.tables.columns import MISSING, Levels, Numbers, TableColumn, absent, as_text, quote
 from isotherm.tables.recipe import TargetColumn
 
-MOST_CLASSES = 100
+TARGET_CLASSES = 100
 # Whole numbers are guessed to be classes if there are no more than these, each in this share of the rows or more.
 GUESSED_CLASSES = 20
 GUESSED_SHARE = 0.02
-LARGEST_COUNT = 1000  # of a target that is guessed to be counts
+GUESSED_COUNT = 1000  # of a target that is guessed to be counts
 COMPARISONS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}
 THRESHOLD = re.compile(r"(.+?)\s*(>=|<=|==|>|<)\s*(\S+)")
 CLASSIFIERS = ("logistic", "softmax", "drbm")
@@ -41,16 +41,16 @@ def parse(text: str, names: list[str], source: str) -> Wanted:
         try:
             return Wanted(match[1], match[2], float(match[3]))
         except ValueError:
-            raise ValueError(f"--target must compare with a number, got {quoted(text)}") from None
-    raise ValueError(f"--target names the column {quoted(text)}, {absent(text, names, source)}")
+            raise ValueError(f"--target must compare with a number, got {quote(text)}") from None
+    raise ValueError(f"--target names the column {quote(text)}, {absent(text, names, source)}")
 
 
-def compared(column: TableColumn, wanted: Wanted) -> TableColumn:
+def compare(column: TableColumn, wanted: Wanted) -> TableColumn:
     """Return the target's column; where it is a comparison, whether it holds."""
     if not wanted.comparison:
         return column
     if not isinstance(column, Numbers):
-        raise ValueError(f"--target compares {quoted(wanted.name)} with a number, and the column does not hold numbers")
+        raise ValueError(f"--target compares {quote(wanted.name)} with a number, and the column does not hold numbers")
     holds = COMPARISONS[wanted.comparison](column.values, wanted.bound)
     return Levels(np.where(column.is_missing(), MISSING, holds).astype(np.int32), ("false", "true"), truth=True)
 
@@ -59,19 +59,19 @@ def guess(name: str, column: TableColumn) -> tuple[str, str]:
     """Return a model, and why, in words."""
     if isinstance(column, Levels):
         count = np.count_nonzero(column.counts())
-        return ("logistic" if count <= 2 else "softmax"), f"{quoted(name)} has {count:,} classes"
+        return ("logistic" if count <= 2 else "softmax"), f"{quote(name)} has {count:,} classes"
     if not isinstance(column, Numbers):
-        raise ValueError(f"the target {quoted(name)} holds dates; it must hold numbers or classes")
+        raise ValueError(f"the target {quote(name)} holds dates; it must hold numbers or classes")
     values, counts = np.unique(column.values[~np.isnan(column.values)], return_counts=True)
     whole = bool((values == np.round(values)).all())
     if len(values) == 2:
-        return "logistic", f"{quoted(name)} has two values, {values[0]:g} and {values[1]:g}"
+        return "logistic", f"{quote(name)} has two values, {values[0]:g} and {values[1]:g}"
     share = counts.min() / counts.sum() if len(values) else 0.0
     if whole and 1 < len(values) <= GUESSED_CLASSES and np.ptp(values) < 2 * len(values) and share >= GUESSED_SHARE:
-        return "softmax", f"{quoted(name)} has {len(values)} values, each in {share:.0%} of the rows or more"
-    if whole and len(values) and values[0] == 0 and values[-1] <= LARGEST_COUNT:
-        return "poisson", f"{quoted(name)} has whole numbers from 0 to {values[-1]:g}"
-    return "linear", f"{quoted(name)} has {len(values):,} different numbers"
+        return "softmax", f"{quote(name)} has {len(values)} values, each in {share:.0%} of the rows or more"
+    if whole and len(values) and values[0] == 0 and values[-1] <= GUESSED_COUNT:
+        return "poisson", f"{quote(name)} has whole numbers from 0 to {values[-1]:g}"
+    return "linear", f"{quote(name)} has {len(values):,} different numbers"
 
 
 def make(wanted: Wanted, column: TableColumn, model: str) -> TargetColumn:
@@ -81,14 +81,14 @@ def make(wanted: Wanted, column: TableColumn, model: str) -> TargetColumn:
     if is_classes:
         return _classes(wanted, column, model)
     if not isinstance(column, Numbers):
-        raise ValueError(f"--model {model} needs a target of numbers, and {quoted(name)} holds text; try logistic")
+        raise ValueError(f"--model {model} needs a target of numbers, and {quote(name)} holds text; try logistic")
     values = column.values
     if np.ptp(values) == 0:
-        raise ValueError(f"the target {quoted(name)} is {values[0]:g} in every row: there is nothing to predict")
+        raise ValueError(f"the target {quote(name)} is {values[0]:g} in every row: there is nothing to predict")
     if model == "poisson":
         if (values < 0).any() or (values != np.round(values)).any():
             wrong = values[(values < 0) | (values != np.round(values))][0]
-            raise ValueError(f"--model poisson needs a target of counts 0, 1, 2, …, and {quoted(name)} holds {wrong:g}")
+            raise ValueError(f"--model poisson needs a target of counts 0, 1, 2, …, and {quote(name)} holds {wrong:g}")
         return TargetColumn(name, "poisson", base=(float(np.log(values.mean())),))
     mean, scale = standard_units(values)
     return TargetColumn(name, "gaussian", mean=float(mean), scale=float(scale))
@@ -98,14 +98,14 @@ def _classes(wanted: Wanted, column: TableColumn, model: str) -> TargetColumn:
     name, classes = wanted.name, class_names(column)
     counts = np.bincount(class_codes(column, classes), minlength=len(classes))
     if len(classes) < 2:
-        raise ValueError(f"the target {quoted(name)} has one class only, {quoted(classes[0])}: nothing to predict")
-    if len(classes) > MOST_CLASSES:
+        raise ValueError(f"the target {quote(name)} has one class only, {quote(classes[0])}: nothing to predict")
+    if len(classes) > TARGET_CLASSES:
         raise ValueError(
-            f"--model {model} needs a target of at most {MOST_CLASSES} classes, and {quoted(name)} has "
+            f"--model {model} needs a target of at most {TARGET_CLASSES} classes, and {quote(name)} has "
             f"{len(classes):,} different values"
         )
     if model == "logistic" and len(classes) > 2:
-        raise ValueError(f"--model logistic needs two classes, {quoted(name)} has {len(classes)}; use softmax")
+        raise ValueError(f"--model logistic needs two classes, {quote(name)} has {len(classes)}; use softmax")
     log_shares = np.log(counts / counts.sum())
     if len(classes) == 2 and model in ("logistic", "mlp"):
         odds = float(log_shares[1] - log_shares[0])
@@ -138,5 +138,5 @@ def encode(target: TargetColumn, column: TableColumn) -> NDArray[np.generic]:
         codes = class_codes(column, target.classes)
         return codes.astype(np.float32 if target.family == "bernoulli" else np.int32)
     if not isinstance(column, Numbers):
-        raise ValueError(f"the target {quoted(target.name)} must hold numbers, as in the table of the run")
+        raise ValueError(f"the target {quote(target.name)} must hold numbers, as in the table of the run")
     return ((column.values - target.mean) / target.scale).astype(np.float32)
