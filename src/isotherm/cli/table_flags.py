@@ -62,7 +62,7 @@ def fit(
     seed: Annotated[Count, option("The same seed gives the same split and the same draws.", "0")] = None,
     run: Annotated[Place, option("The folder to make for the draws.", "named after TABLE, .zarr", "RUN")] = None,
     report: Annotated[Place, option("The page to write.", "named after RUN, .html", "FILE")] = None,
-    config: Annotated[Place, option("A TOML file with any of these options; flags come first.", metavar="FILE")] = None,
+    config: Annotated[Place, option("A TOML file with any of these options; flags come first.", None, "FILE")] = None,
 ) -> None:
     """Learn from a table to predict one of its columns: sample the posterior, print coefficients with intervals and how
     well held-out rows are predicted, write a report. Text columns are categories, each level with an effect."""
@@ -87,9 +87,7 @@ def fit(
 def predict(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `isotherm fit` made.")],
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="New rows, with the columns that were learned from.")],
-    out: Annotated[
-        Place, option("The table to write, .csv or .parquet.", "named after TABLE, -predictions", "FILE")
-    ] = None,
+    out: Annotated[Place, option("The table to write, .csv or .parquet.", "TABLE-predictions", "FILE")] = None,
 ) -> None:
     """Write a table with predictions and their intervals added, from the folder of a run alone."""
     with errors.in_a_sentence():
