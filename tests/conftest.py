@@ -22,6 +22,7 @@ jaxtyping.install_import_hook([f"isotherm.{room}" for room in ROOMS], "beartype.
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
+collect_ignore = ["trace_calls.py"]  # a script, which test_structure.py runs
 
 MOST_MEMORY = 2.5e9  # bytes of a process, from which on it forgets what it compiled
 

@@ -62,7 +62,7 @@ def test_readme(capsys):
 
 
 def test_when_things_go_wrong(capsys):
-    tree = run_page(ROOT / "docs" / "when-things-go-wrong.md")["tree"]
+    tree = run_page(ROOT / "docs" / "guide" / "when-things-go-wrong.md")["tree"]
     # Ten thousand examples know a scale of 3 to 3/√(2 · 10,000) = 0.02; five of those.
     np.testing.assert_allclose(np.exp(tree.posterior.theta).mean(), 3, atol=0.1)
     assert capsys.readouterr().out.endswith("30000 of 30000\n")
