@@ -55,7 +55,8 @@ def beside_sklearn(run: Path) -> None:
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import log_loss
 
-    from isotherm.tables import command, model, preparing, recipe
+    from isotherm.store.arrays import open_results
+    from isotherm.tables import model, preparing, recipe
 
     made = recipe.read(run)
     _, train, held_out = preparing.prepare_again(made)
@@ -71,7 +72,7 @@ def beside_sklearn(run: Path) -> None:
     fitted = LogisticRegression(C=made.prior_scale**2, max_iter=1000).fit(matrix(train), train["y"])
     seconds = time.process_time() - began
     theirs = log_loss(held_out["y"], fitted.predict_proba(matrix(held_out)))
-    ours = -float(model.log_densities(model.build(made), command.open_results(run), held_out).mean())
+    ours = -float(model.log_densities(model.build(made), open_results(run), held_out).mean())
     print(f"log loss of {len(held_out['y']):,} held-out rows: isotherm {ours:.5f}, LogisticRegression {theirs:.5f}")
     print(f"({100 * (ours / theirs - 1):+.3f} %; LogisticRegression took {seconds:.0f} s of processor time)")
 
@@ -82,11 +83,12 @@ def beside_nuts(run: Path, draws: int, seed: int = 0) -> None:
     import jax.numpy as jnp
     from jax.flatten_util import ravel_pytree
 
-    from isotherm.tables import command, model, preparing, recipe, results
+    from isotherm.store.arrays import open_results
+    from isotherm.tables import model, preparing, recipe, results
 
     made = recipe.read(run)
     built, train = model.build(made), jax.tree.map(jnp.asarray, preparing.prepare_again(made).train)
-    own = model.all_draws(command.open_results(run))
+    own = model.all_draws(open_results(run))
     flat = np.stack([ravel_pytree({k: v[i] for k, v in own.items()})[0] for i in range(len(own["intercept"]))])
     _, unravel = ravel_pytree({name: jnp.zeros(shape) for name, shape in built._shapes().items()})
     mean = jnp.asarray(flat.mean(axis=0), jnp.float32)

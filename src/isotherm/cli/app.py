@@ -1,19 +1,38 @@
 """The command line. Nothing heavy is imported before a command needs it, so that --help answers at once."""
 
-import os
-import sys
-import threading
-from collections.abc import Callable
+import re
+import shlex
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
+from typer.models import OptionInfo
 
-from isotherm.cli import errors, table_flags
-from isotherm.paper.experiments import NAMES
+from isotherm.cli import paper
+from isotherm.lib.optional import MissingExtraError, require
 
 if TYPE_CHECKING:
     from isotherm.lib.types import Results
+
+STATUS = 2  # of a command that cannot do what it was asked for; 1 is the answer "no", of `isotherm check` for instance
+
+
+@contextmanager
+def in_a_sentence() -> Iterator[None]:
+    """End the command with one sentence and `STATUS` at an error that a user can cause. Warnings are sentences too,
+    without the place in the code that they come from."""
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: typer.echo(f"warning: {message}", err=True)
+            yield
+    except (OSError, ValueError, MissingExtraError) as error:  # DatasetError and StoreError are OSErrors
+        sentence = re.sub(r"^\[Errno \d+\] ", "", str(error)).replace("data_dir (--data)", "--data")
+        typer.echo(f"error: {sentence}", err=True)
+        raise typer.Exit(STATUS) from None
+
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -40,36 +59,99 @@ def main(
     pass
 
 
-@app.command()
-def demo() -> None:
-    """Compare the samplers on linear regression, whose posterior is known exactly (about a minute)."""
-    from rich.console import Console
-    from rich.progress import track
-
-    from isotherm.paper.experiments import demo as demonstration
-
-    console = Console()
-    console.print(demonstration.INTRODUCTION)
-    total = len(demonstration.CELLS)
-    with errors.in_a_sentence():
-        results = dict(track(demonstration.run(), "sampling", total, console=Console(stderr=True)))
-    console.print(demonstration.table(results))
-    path = demonstration.figure(results, Path("isotherm-demo") / "w2.png")
-    console.print(f"figure: {path}", soft_wrap=True, highlight=False)
+def option(words: str, default: str | None = None, metavar: str | None = None) -> OptionInfo:
+    """Make an option whose None stands for "not given", so that a TOML file may give it; --help shows `default`."""
+    info: OptionInfo = typer.Option(help=words, show_default=default or False, metavar=metavar)
+    return info
 
 
-app.command()(table_flags.fit)
-app.command()(table_flags.predict)
+Text: TypeAlias = str | None  # None: not given
+Count: TypeAlias = int | None
+Number: TypeAlias = float | None
+Place: TypeAlias = Path | None
 
-Data = Annotated[
-    Path | None,
-    typer.Option(
-        "--data",
-        metavar="DIR",
-        help="Folder with the data sets. Without it: the folder that ISOTHERM_DATA names, then your cache; what is in "
-        "neither is downloaded.",
-    ),
-]
+COLUMNS = "A,B"
+MISSING = (
+    "What to do with missing values: error, mean (the column's mean; for a level the effect 0), indicator (the same, "
+    "and a coefficient for being missing), or drop (leave such rows out)."
+)
+PRIOR = "Standard deviation of the prior of effects, of slopes of standardised numbers, and of a network's weights."
+PRIORS = "2.5; of networks 2 for classes, 1 for numbers, 3 for drbm"
+
+
+def fit(
+    context: typer.Context,
+    table: Annotated[Place, typer.Argument(metavar="TABLE", help="A CSV, Parquet, .npz or LIBSVM file.")] = None,
+    target: Annotated[
+        Text, option('The column to predict, or a comparison, as in "delay > 15".', None, "COLUMN")
+    ] = None,
+    model: Annotated[
+        Text, option("linear, logistic, softmax, poisson, drbm or mlp.", "guessed from the target", "NAME")
+    ] = None,
+    missing: Annotated[Text, option(MISSING, "error", "RULE")] = None,
+    categorical: Annotated[
+        Text, option("Columns of numbers to take as categories, as text always is.", None, COLUMNS)
+    ] = None,
+    ignore: Annotated[Text, option("Columns to leave out.", None, COLUMNS)] = None,
+    ignore_constant: Annotated[
+        bool | None, typer.Option("--ignore-constant", help="Leave out columns that are the same in every row.")
+    ] = None,
+    holdout: Annotated[
+        Number, option("The share of rows held out, to see how well they are predicted.", "0.2", "SHARE")
+    ] = None,
+    test: Annotated[Place, option("A table of rows to predict instead; none are then held out.", None, "FILE")] = None,
+    na: Annotated[Text, option("Texts that stand for a missing value, beside the usual ones.", None, COLUMNS)] = None,
+    delimiter: Annotated[
+        Text, option("Between the cells of a CSV: a character, or tab.", "what its header has most")
+    ] = None,
+    prior_scale: Annotated[Number, option(PRIOR, PRIORS)] = None,
+    hidden: Annotated[Count, option("Hidden units of mlp and drbm.", "20")] = None,
+    ess: Annotated[Count, option("Effective draws that every parameter must have.", "400")] = None,
+    seconds: Annotated[Number, option("Stop sampling after this many seconds.")] = None,
+    chains: Annotated[Count, option("How many independent chains.", "4")] = None,
+    interval: Annotated[Number, option("How much of the posterior an interval holds.", "0.95", "SHARE")] = None,
+    seed: Annotated[Count, option("The same seed gives the same split and the same draws.", "0")] = None,
+    run: Annotated[Place, option("The folder to make for the draws.", "named after TABLE, .zarr", "RUN")] = None,
+    report: Annotated[Place, option("The page to write.", "named after RUN, .html", "FILE")] = None,
+    config: Annotated[Place, option("A TOML file with any of these options; flags come first.", None, "FILE")] = None,
+) -> None:
+    """Learn from a table to predict one of its columns: sample the posterior, print coefficients with intervals and how
+    well held-out rows are predicted, write a report. Text columns are categories, each level with an effect."""
+    from isotherm.tables import model as models
+    from isotherm.tables import options, preparing, results, show
+
+    given = {name: str(value) if isinstance(value, Path) else value for name, value in context.params.items()}
+    del given["config"]
+    require("matplotlib", "plots", "the report of a run")
+    chosen = options.make(given, config)
+    prepared = preparing.prepare(chosen)
+    say(prepared.recipe.notes)
+    tree = models.fit_table(chosen, prepared.recipe, prepared.train)
+    if tree.attrs["interrupted"]:
+        words = shlex.join(["isotherm", "resume", str(chosen.run_folder)])
+        say([f"stopped; the draws so far are in {chosen.run_folder}; go on with: {words}"])
+        raise typer.Exit(130)
+    found = results.collect(prepared, tree)
+    show.write_report(found, chosen.report_file)
+    show.print_results(found)
+    typer.echo(f"draws: {chosen.run_folder}\nreport: {chosen.report_file}")
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `isotherm fit` made.")],
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="New rows, with the columns that were learned from.")],
+    out: Annotated[Place, option("The table to write, .csv or .parquet.", "TABLE-predictions", "FILE")] = None,
+) -> None:
+    """Write a table with predictions and their intervals added, from the folder of a run alone."""
+    from isotherm.tables import output
+
+    out = out or output.place_beside(table)
+    rows, notes = output.predict_table(run, table, out)
+    say(notes)
+    typer.echo(f"{rows:,} rows with predictions: {out}")
+
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run of `isotherm fit` or `isotherm sample`.")]
 OfRun = Annotated[
     Path | None,
     typer.Option(
@@ -79,68 +161,20 @@ OfRun = Annotated[
         "folder with the data sets, as there.",
     ),
 ]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run of `isotherm fit` or `isotherm sample`.")]
-
-
-@app.command()
-def reproduce(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help=f"{', '.join(NAMES)}, or all.")],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Every run, but shorter; the numbers cannot be compared with the paper's.")
-    ] = False,
-    seeds: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="How many seeds each setting is run with. Default: 3; always 1 for the largest models."
-        ),
-    ] = None,
-    data: Data = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for the results. Runs that are finished there are not run again.")
-    ] = Path("out"),
-) -> None:
-    """Run experiments of the paper; write results.json, results.csv, figures and report.html."""
-    from rich import progress
-    from rich.console import Console
-
-    from isotherm.paper.experiments import reproduce as experiments
-    from isotherm.paper.experiments.experiment import Options
-
-    columns = progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn()
-    times = progress.TimeElapsedColumn(), progress.TimeRemainingColumn()
-    with progress.Progress(*columns, *times, console=Console(stderr=True)) as bar, errors.in_a_sentence(bar.stop):
-        task = bar.add_task("setting up", total=None)
-
-        def tick(done: int, total: int, name: str) -> None:
-            bar.update(task, completed=done, total=total, description=name)
-
-        try:
-            written = experiments.reproduce(names, Options(quick, seeds, data), out, tick, bar.console.print)
-        except KeyboardInterrupt:
-            bar.stop()
-            typer.echo(f"stopped; finished runs are in {out / 'cells'}: the same command continues there", err=True)
-            if threading.active_count() > 1:  # the runs in other threads would be thrown away: do not wait for them
-                sys.stderr.flush()
-                os._exit(130)
-            raise typer.Exit(130) from None
-    for path in written:
-        typer.echo(path)
-
-
+SEVERAL = "Several processes"
 Coordinator = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT",
         help="Of several processes that share the rows: where process 0 listens. Give it to each of them, with "
         '--processes and --process; "auto" finds all three under Slurm, Open MPI and Kubernetes.',
-        rich_help_panel="Several processes",
+        rich_help_panel=SEVERAL,
     ),
 ]
-Processes = Annotated[int | None, typer.Option(help="How many there are.", rich_help_panel="Several processes")]
-Process = Annotated[int | None, typer.Option(help="Which this is, from 0.", rich_help_panel="Several processes")]
+Processes = Annotated[int | None, typer.Option(help="How many there are.", rich_help_panel=SEVERAL)]
+Process = Annotated[int | None, typer.Option(help="Which this is, from 0.", rich_help_panel=SEVERAL)]
 
 
-@app.command()
 def sample(
     problem: Annotated[
         str,
@@ -161,7 +195,7 @@ def sample(
     chains: Annotated[int, typer.Option(help="How many independent chains.")] = 4,
     thin: Annotated[int, typer.Option(help="Keep one draw every this many steps.")] = 10,
     seed: Annotated[int, typer.Option(help="The same seed gives the same draws.")] = 0,
-    data: Data = None,
+    data: paper.Data = None,
     coordinator: Coordinator = None,
     processes: Processes = None,
     process: Process = None,
@@ -171,10 +205,9 @@ def sample(
     from isotherm.paper.experiments import stored_runs
 
     settings = {"steps": steps, "passes": passes, "chains": chains, "thin": thin, "seed": seed}
-    _run(lambda: stored_runs.start(problem, run, sampler, step_size, friction, data, **settings), run, data)
+    finish(lambda: stored_runs.start(problem, run, sampler, step_size, friction, data, **settings), run, data)
 
 
-@app.command()
 def resume(
     run: Run,
     steps: Annotated[int | None, typer.Option(help="Take this many steps beyond those asked for at the start.")] = None,
@@ -187,25 +220,19 @@ def resume(
     join(coordinator, processes, process)
     from isotherm.paper.experiments import stored_runs
 
-    _run(lambda: stored_runs.continue_run(run, steps, data), run, data)
+    finish(lambda: stored_runs.continue_run(run, steps, data), run, data)
 
 
-@app.command()
-def check(
-    run: Run,
-    data: OfRun = None,
-) -> None:
+def check(run: Run, data: OfRun = None) -> None:
     """Say whether to believe a run: convergence, mean, variance and tails, without a reference; exit code 1 if not."""
     from isotherm.paper.experiments import stored_runs
 
-    with errors.in_a_sentence():
-        verdict = stored_runs.check_run(run, data)
+    verdict = stored_runs.check_run(run, data)
     typer.echo(str(verdict))
     if not verdict:
         raise typer.Exit(1)
 
 
-@app.command()
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, also of store= in Python.")],
     data: OfRun = None,
@@ -214,72 +241,48 @@ def report(
     """Write one HTML page about a run: whether to believe it, and pictures of its draws."""
     from isotherm.paper.experiments import stored_runs
 
-    with errors.in_a_sentence():
-        verdict = stored_runs.report_run(run, data, out)
+    verdict = stored_runs.report_run(run, data, out)
     typer.echo(f"{verdict.summary}\nreport: {out}")
+
+
+def say(notes: Iterable[str]) -> None:
+    """Print sentences that are no results, on stderr."""
+    for note in notes:
+        typer.echo(note, err=True)
 
 
 def join(coordinator: str | None, processes: int | None, process: int | None) -> None:
     """Become one of several processes, if that is asked for; before JAX is used."""
-    with errors.in_a_sentence():
-        if coordinator is None and (processes is not None or process is not None):
-            raise ValueError("--coordinator must be given with --processes and --process, such as host:1234")
-        if coordinator is not None:
-            from isotherm.data.processes import join
+    if coordinator is None and (processes is not None or process is not None):
+        raise ValueError("--coordinator must be given with --processes and --process, such as host:1234")
+    if coordinator is not None:
+        from isotherm.data.processes import join
 
-            join(coordinator, processes, process)
+        join(coordinator, processes, process)
 
 
-def _run(work: Callable[[], "Results"], run: Path, data: Path | None) -> None:
+def finish(work: Callable[[], "Results"], run: Path, data: Path | None) -> None:
     """Run `work` and print how far the run in the folder `run` is; exit code 130 if Ctrl-C ended it."""
     from isotherm.data.processes import ProcessLost, is_first
     from isotherm.paper.experiments.stored_runs import status
 
-    with errors.in_a_sentence():
-        try:
-            tree = work()
-        except ProcessLost as lost:
-            raise OSError(str(lost)) from lost
+    try:
+        tree = work()
+    except ProcessLost as lost:
+        raise OSError(str(lost)) from lost
     if is_first():
         typer.echo(status(tree, run, data))
     if tree.attrs["interrupted"]:
         raise typer.Exit(130)
 
 
+COMMANDS: tuple[Callable[..., None], ...] = (
+    paper.demo, fit, predict, paper.reproduce, sample, resume, check, report
+)  # fmt: skip
+for command in COMMANDS:
+    app.command()(in_a_sentence()(command))
 data_app = typer.Typer(no_args_is_help=True, help="List, download and check the data sets.")
 app.add_typer(data_app, name="data")
-
-
-@data_app.command("list")
-def data_list() -> None:
-    """Print name, contents, licence and home page of each data set."""
-    from isotherm.paper.datasets import catalogue
-
-    for entry in catalogue():
-        typer.echo(f"{entry['name']}: {entry['title']}\n  licence: {entry['licence']}\n  {entry['homepage']}".rstrip())
-
-
-@data_app.command("fetch")
-def data_fetch(
-    name: Annotated[str, typer.Argument(help="A data set, as `isotherm data list` names it.")], data: Data = None
-) -> None:
-    """Find the files of one data set, download those that are nowhere, check all, and print where they are."""
-    from isotherm.paper.datasets import fetch
-
-    with errors.in_a_sentence():
-        paths = fetch(name, data)
-    for path in paths:
-        typer.echo(path)
-
-
-@data_app.command("check")
-def data_check(data: Data = None) -> None:
-    """Print for every file whether it is there and right; exit code 1 if one is there and wrong."""
-    from isotherm.paper.datasets import check
-
-    with errors.in_a_sentence():
-        files = check(data)
-    for name, file, status in files:
-        typer.echo(f"{name}/{file}: {status}")
-    if any(status not in ("ok", "missing", "present, no checksum known") for _, _, status in files):
-        raise typer.Exit(1)
+data_app.command("list")(in_a_sentence()(paper.list_datasets))
+data_app.command("fetch")(in_a_sentence()(paper.fetch_dataset))
+data_app.command("check")(in_a_sentence()(paper.check_datasets))

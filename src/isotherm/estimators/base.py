@@ -24,13 +24,13 @@ from isotherm.models.predictors import Weighted
 from isotherm.models.units import NO_UNITS, column_units, standard_units
 from isotherm.posterior import Posterior
 from isotherm.predict import predict
+from isotherm.predict.draws import PREDICTION_DRAWS
 from isotherm.run.check import Verdict, check
 from isotherm.run.fit import fit
 
 if TYPE_CHECKING:
     import xarray
 
-PREDICTION_DRAWS = 1000  # at most: the Monte Carlo error of their mean is 3 % of the posterior's width
 SEED_BOUND = 2**31 - 1
 FLOATS = (np.float64, np.float32)  # kept as they are; all else becomes the first
 
@@ -70,8 +70,8 @@ class BayesianEstimator(BaseEstimator, ABC):
         return None
 
     def _start(self, model: Model, rows: Rows) -> Params:
-        """Return zeros of the parameters' shapes."""
-        return {name: np.zeros(shape, np.float32) for name, shape in model._shapes().items()}
+        """Return where chains start: at 0, unless a subclass knows better."""
+        return model.zeros()
 
     def _in_units(self, tree: Results) -> Results:
         """Return the draws in the units of the table."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from isotherm.lib import arguments
@@ -100,6 +101,10 @@ class Model:
         keys = dict(zip(shapes, jax.random.split(key, len(shapes)), strict=True))
         drawn = {name: scale * jax.random.normal(keys[name], shape, dtype) for name, shape in shapes.items()}
         return drawn.get("theta", drawn)
+
+    def zeros(self) -> dict[str, np.ndarray]:
+        """Return parameters of which every entry is 0, as arrays of float32."""
+        return {name: np.zeros(shape, np.float32) for name, shape in self._shapes().items()}
 
     @method
     def log_prior(self, params: Params) -> Scalar:

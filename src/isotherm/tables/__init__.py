@@ -5,10 +5,9 @@ files → columns of some kinds       reading, columns; .npz and LIBSVM text: ar
 columns → what is done with each    recipe: a JSON file in the run's folder, by which new rows are encoded too
 target → its family, the model      target
 options → recipe, arrays            preparing
-recipe → posterior, predictions     model: those of the estimators
+recipe → posterior → draws          model: that of the estimators
 draws → coefficients, scores        results; in the terminal and in the report: show
 new rows with predictions           output
-all of it                           command
 a file → arrays on disk             convert: for data larger than memory
 
 A kind of column is a class in columns.py, and what becomes of it one in recipe.py: a new one is added there.

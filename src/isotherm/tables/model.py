@@ -1,8 +1,9 @@
-"""A posterior over the columns of a table, its start, and what its draws predict.
+"""A posterior over the columns of a table, where chains start, its draws, and what they predict.
 
-Models and default priors are those of the estimators (models/predictors.py, models/drbm.py, models/priors.py).
+Models and default priors are those of the estimators (models/model.py, models/drbm.py, models/priors.py).
 """
 
+import shutil
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +17,13 @@ from isotherm.models.warm_start import start_near_a_mode
 from isotherm.posterior import Posterior
 from isotherm.predict import predict
 from isotherm.predict.blocks import blocks, make_task
-from isotherm.predict.draws import Draws
-from isotherm.tables.recipe import NETWORKS, Recipe, TargetColumn
+from isotherm.predict.draws import PREDICTION_DRAWS, Draws
+from isotherm.run.fit import fit
+from isotherm.store.folder import slots
+from isotherm.tables.options import TableOptions
+from isotherm.tables.recipe import NETWORKS, Recipe, write
+from isotherm.tables.target import TargetColumn
 
-PREDICTION_DRAWS = 1000  # at most: the Monte Carlo error of their mean is 3 % of the posterior's width
 Floats = NDArray[np.float64]
 
 
@@ -55,6 +59,28 @@ def family_of(target: TargetColumn) -> Family:
     return one_number[target.family]
 
 
+def fit_table(options: TableOptions, recipe: Recipe, data: Batch) -> Results:
+    """Sample the posterior of the encoded rows into a new folder."""
+    model, run = build(recipe), options.run_folder
+    is_new = not run.exists()
+    write(recipe, run)
+    try:
+        return fit(
+            make_posterior(model),
+            data,
+            start(recipe, model, data),
+            ess=options.ess,
+            seconds=options.seconds or None,
+            anchored=recipe.model not in NETWORKS,
+            chains=options.chains,
+            seed=options.seed,
+            store=run,
+        )
+    finally:
+        if is_new and not any(slot.exists() for slot in slots(run)):
+            shutil.rmtree(run, ignore_errors=True)  # nothing was sampled
+
+
 def make_posterior(model: Model) -> Posterior:
     return Posterior(model.log_likelihood, model.log_prior)
 
@@ -63,7 +89,7 @@ def start(recipe: Recipe, model: Model, data: Batch) -> Params:
     """Return where chains begin: at the average row's predictor; of a network near a mode, each chain at its own."""
     if recipe.model in NETWORKS:
         return start_near_a_mode(make_posterior(model), model, data)
-    params = {name: np.zeros(shape, np.float32) for name, shape in model._shapes().items()}
+    params = model.zeros()
     return params | {"intercept": np.asarray(recipe.target.base, np.float32).reshape(params["intercept"].shape)}
 
 

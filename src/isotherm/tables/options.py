@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from isotherm.store.folder import check_new
 from isotherm.tables.columns import quote
 from isotherm.tables.recipe import MODELS, RULES
 
@@ -35,6 +36,15 @@ class TableOptions:
     seed: int = 0
     run: str = ""
     report: str = ""
+
+    @property
+    def run_folder(self) -> Path:
+        """The folder of the run; beside the report, and named after the table, unless said otherwise."""
+        return Path(self.run or f"{Path(self.table).name.split('.')[0] or 'table'}.zarr")
+
+    @property
+    def report_file(self) -> Path:
+        return Path(self.report) if self.report else self.run_folder.with_suffix(".html")
 
     @property
     def mark(self) -> str | None:
@@ -68,6 +78,10 @@ def make(given: Mapping[str, object], config: Path | None) -> TableOptions:
         raise ValueError(
             "TABLE must be given: a CSV, Parquet, .npz or LIBSVM file; or table = … in the file of --config"
         )
+    try:
+        check_new(options.run_folder)
+    except ValueError as fault:
+        raise ValueError(str(fault).replace("store=", "--run ")) from None
     return options
 
 

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotherm.lib import files
-from isotherm.tables import reading
+from isotherm.store.arrays import open_results
+from isotherm.tables import preparing, reading
+from isotherm.tables import recipe as recipes
 from isotherm.tables.columns import is_text, pyarrow, quote
-from isotherm.tables.model import Predicted
+from isotherm.tables.model import Predicted, build, predictions
 from isotherm.tables.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -23,6 +25,34 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 16  # that are written at a time
 PREDICTION_DIGITS = 7  # of predictions, and of numbers that were not text before
+
+
+def place_beside(table: Path) -> Path:
+    """Return the file for predictions, named after the table."""
+    suffix = ".parquet" if table.suffix == ".parquet" else ".csv"
+    return Path(f"{table.name.split('.')[0] or 'table'}-predictions{suffix}")
+
+
+def predict_table(run: Path, path: Path, out: Path) -> tuple[int, list[str]]:
+    """Write the table at `path` with predictions to `out`; return the number of rows, and sentences about them."""
+    check_place(path, out)
+    recipe = recipes.read(run)
+    tree = open_results(run)
+    table = preparing.new_rows(recipe, path)
+    notes, lacking = recipe.unknown_levels(table), recipe.incomplete(table)
+    if lacking.any() and recipe.missing == "error":
+        raise ValueError(
+            f"{path} has missing values in {lacking.sum():,} rows, the first is row {int(np.argmax(lacking)) + 1:,}; "
+            "the run was made without any (--missing error): fill them in, or fit again with another rule"
+        )
+    if lacking.any():
+        rule = "no prediction" if recipe.missing == "drop" else f"predictions by the rule {recipe.missing}"
+        notes.append(f"{lacking.sum():,} of {table.rows:,} rows lack a value: they get {rule}")
+    found = predictions(recipe, build(recipe), tree, recipe.encode(table))
+    if recipe.missing == "drop":
+        values = {name: each for name, each in found._asdict().items() if each is not None}
+        found = found._replace(**{name: np.where(lacking, np.nan, each.T).T for name, each in values.items()})
+    return table.rows, notes + write(recipe, path, out, columns(recipe, found))
 
 
 def columns(recipe: Recipe, predicted: Predicted) -> dict[str, NDArray[np.generic]]:

@@ -19,13 +19,13 @@ from isotherm.lib.version import __version__
 from isotherm.models.units import Units, column_units
 from isotherm.store.folder import HIDDEN
 from isotherm.tables.columns import MISSING, Frame, Levels, Numbers, TableColumn, plain, quote
+from isotherm.tables.target import FAMILIES, TargetColumn
 
 FILE = "table.json"
 VERSION = 2  # 1 had other units of rare columns, and other priors
 MODELS = ("linear", "logistic", "softmax", "poisson", "drbm", "mlp")
 NETWORKS = ("drbm", "mlp")
 RULES = ("error", "mean", "indicator", "drop")
-FAMILIES = ("gaussian", "bernoulli", "categorical", "poisson")
 MISSING_LEVEL = "(missing)"
 NAME_SHARE = 0.5  # of the rows with a text of their own: a column with more is a name, not a category,
 CATEGORY_LEVELS = 20  # unless it has no more than these
@@ -109,29 +109,6 @@ STORED_PLANS = {plan.kind: plan for plan in PLANS.values()}
 def plan_column(name: str, column: TableColumn, rule: str) -> ColumnPlan:
     """Plan what becomes of a column, from the rows that are learned from, by a rule for missing values."""
     return PLANS[type(column)].plan(name, column, rule)
-
-
-@dataclass(frozen=True)
-class TargetColumn:
-    """`classes` for classes, in the order of their codes; `mean` and `scale` of a number. `base` is the predictor of
-    the average row. `threshold` is what follows the column's name, as in "delay > 15"."""
-
-    name: str
-    family: str
-    classes: tuple[str, ...] = ()
-    mean: float = 0.0
-    scale: float = 1.0
-    base: tuple[float, ...] = (0.0,)
-    threshold: str = ""
-
-    @property
-    def words(self) -> str:
-        return f"{self.name} {self.threshold}".strip()
-
-    @property
-    def several(self) -> tuple[str, ...]:
-        """The classes, if each has a predictor of its own."""
-        return self.classes if self.family == "categorical" else ()
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ predicted, and the verdict in the names of the columns; for the terminal and for
 import re
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 from isotherm.diagnostics.predictive import expected_calibration_error
 from isotherm.lib.types import Params, Results
 from isotherm.run.check import Verdict, check
-from isotherm.tables import model
+from isotherm.store.arrays import open_results
+from isotherm.tables import model, preparing
+from isotherm.tables import recipe as recipes
 from isotherm.tables.columns import plain
 from isotherm.tables.model import Floats, Predicted
 from isotherm.tables.preparing import Prepared
@@ -85,6 +88,18 @@ def collect(prepared: Prepared, tree: Results) -> TableResults:
     if found is None or not recipe.target.classes:
         return everything
     return replace(everything, probabilities=found.mean, y=y.astype(np.int64))
+
+
+def collect_stored(run: Path, table: Path | None) -> TableResults:
+    """Compute everything that is shown of a run in a folder."""
+    return collect(preparing.prepare_again(recipes.read(run), table), open_results(run))
+
+
+def check_stored(run: Path, table: Path | None) -> Verdict:
+    """Return the verdict on a run in a folder, with the columns' names."""
+    recipe, train, _ = preparing.prepare_again(recipes.read(run), table)
+    verdict = check(open_results(run), model.make_posterior(model.build(recipe)), train)
+    return rename_entries(verdict, entry_names(recipe))
 
 
 def words_of(recipe: Recipe, rows: int, held_out: int, tree: Results) -> str:

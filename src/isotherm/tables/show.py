@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from html import escape
+from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from isotherm.report import html, plots
+from isotherm.report import html, plots, report
 from isotherm.report.html import Entry, Table
 from isotherm.tables.columns import plain
 from isotherm.tables.recipe import Recipe
@@ -52,6 +53,13 @@ def meaning(recipe: Recipe) -> str:
     }[recipe.target.family]
     levels = " A level is compared with the average row." if recipe.levels else ""
     return f"A coefficient says by how much {what} with one unit of the column, all others being equal.{levels}"
+
+
+def write_report(found: TableResults, path: Path) -> None:
+    """Write the page about a run, with the parts that a table has beside."""
+    title = f"{found.recipe.model} model of {plain(found.recipe.target.name)}"
+    title = title[0].upper() + title[1:]
+    report.write(found.tree, found.verdict, path, names=found.names, found=section(found), title=title)
 
 
 def print_results(found: TableResults) -> None:

@@ -2,6 +2,7 @@
 
 import operator
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 
 from isotherm.models.units import standard_units
 from isotherm.tables.columns import MISSING, Levels, Numbers, TableColumn, absent, as_text, quote
-from isotherm.tables.recipe import TargetColumn
 
 TARGET_CLASSES = 100
 # Whole numbers are guessed to be classes if there are no more than these, each in this share of the rows or more.
@@ -18,7 +18,31 @@ GUESSED_SHARE = 0.02
 GUESSED_COUNT = 1000  # of a target that is guessed to be counts
 COMPARISONS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}
 THRESHOLD = re.compile(r"(.+?)\s*(>=|<=|==|>|<)\s*(\S+)")
+FAMILIES = ("gaussian", "bernoulli", "categorical", "poisson")
 CLASSIFIERS = ("logistic", "softmax", "drbm")
+
+
+@dataclass(frozen=True)
+class TargetColumn:
+    """`classes` for classes, in the order of their codes; `mean` and `scale` of a number. `base` is the predictor of
+    the average row. `threshold` is what follows the column's name, as in "delay > 15"."""
+
+    name: str
+    family: str
+    classes: tuple[str, ...] = ()
+    mean: float = 0.0
+    scale: float = 1.0
+    base: tuple[float, ...] = (0.0,)
+    threshold: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"{self.name} {self.threshold}".strip()
+
+    @property
+    def several(self) -> tuple[str, ...]:
+        """The classes, if each has a predictor of its own."""
+        return self.classes if self.family == "categorical" else ()
 
 
 class Wanted(NamedTuple):

@@ -22,7 +22,7 @@ from isotherm.run.sample import sample
 from isotherm.samplers import settings as sampler_settings
 from isotherm.store import run_name
 from isotherm.store.folder import HIDDEN
-from isotherm.tables import command, recipe
+from isotherm.tables import model, preparing, recipe, results, show
 
 PROBLEMS = {task.dataset: task for experiment in catalogue.ALL for task in experiment.tasks}
 SAMPLERS = sorted(sampler_settings.NAMES, key=lambda name: (name != "eccadl", name))
@@ -53,8 +53,9 @@ def continue_run(store: Path, steps: int | None, data_dir: Path | None) -> Any:
     """Continue a run that `start` began."""
     check_is_there(store)
     if recipe.is_there(store):
-        table = command.materials(store, data_dir)
-        return resume(store, table.posterior, share(table.data), steps=steps)
+        table = preparing.prepare_again(recipe.read(store), data_dir)
+        posterior = model.make_posterior(model.build(table.recipe))
+        return resume(store, posterior, share(table.train), steps=steps)
     materials = materials_of(store, data_dir, f"continue it in Python, with isotherm.resume({str(store)!r}, …)")
     return resume(store, materials.posterior, share(materials.data), steps=steps)
 
@@ -62,7 +63,7 @@ def continue_run(store: Path, steps: int | None, data_dir: Path | None) -> Any:
 def check_run(store: Path, data_dir: Path | None) -> Verdict:
     """Whether to believe a run that `start` began, or one of a table."""
     if recipe.is_there(store):
-        return command.check_table(store, data_dir)
+        return results.check_stored(store, data_dir)
     materials = materials_of(store, data_dir, "check it in Python, with isotherm.check(tree, posterior, data)")
     return check(opened(store), materials.posterior, materials.data, init=materials.init)
 
@@ -71,8 +72,8 @@ def report_run(store: Path, data_dir: Path | None, out: Path) -> Verdict:
     """Write the report of any stored run; the verdict is whole only if the run says what its data are."""
     check_is_there(store)
     if recipe.is_there(store):
-        found = command.results_of(store, data_dir)
-        command.report_table(found, out)
+        found = results.collect_stored(store, data_dir)
+        show.write_report(found, out)
         return found.verdict
     tree = opened(store)
     verdict = check_run(store, data_dir) if tree.attrs.get("name") in PROBLEMS else check_without_data(tree)
