@@ -141,9 +141,8 @@ def anchoring(folder: Path) -> dict:
     import jax.numpy as jnp
 
     from isotherm.targets import checks
-    from isotherm.targets.anchored import Coordinates
     from isotherm.targets.sums import RowSums
-    from isotherm.targets.target import Target
+    from isotherm.targets.target import Coordinates, Target
 
     posterior, data, size = model(), opened(folder), (folder / "x.npy").stat().st_size / 1e9
     few, sums = (

@@ -12,7 +12,7 @@ import pytest
 import isotherm
 from isotherm.models import DRBM
 from isotherm.paper.datasets import letter
-from isotherm.targets.anchored import CannotAnchor
+from isotherm.targets.newton import CannotAnchor
 
 RNG = np.random.default_rng(0)
 

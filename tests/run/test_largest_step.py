@@ -9,7 +9,7 @@ import isotherm
 from isotherm.diagnostics.stein import Bias
 from isotherm.run import largest_step
 from isotherm.run.largest_step import Trial, excess, search
-from isotherm.targets.anchored import CannotAnchor
+from isotherm.targets.newton import CannotAnchor
 
 N, n, d = 2000, 100, 3
 RNG = np.random.default_rng(0)

@@ -11,9 +11,8 @@ import isotherm
 from isotherm.data.alias_table import make_table
 from isotherm.run.assemble import RunSettings, assemble
 from isotherm.store import anchor, checkpoint
-from isotherm.targets.anchored import Anchored
 from isotherm.targets.parameters import flattening
-from isotherm.targets.target import Target, as_target
+from isotherm.targets.target import Anchored, Target, as_target
 
 SETTINGS = {"batch_size": None, "replace": True, "chains": 2, "seed": 0, "name": None}
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.targets.anchored import Coordinates
 from isotherm.targets.parameters import flattening
 from isotherm.targets.sums import RowSums
-from isotherm.targets.target import Target
+from isotherm.targets.target import Coordinates, Target
 
 RNG = np.random.default_rng(0)
 ROWS, SCALES = 700, np.array([1e-2, 1.0, 1e2])

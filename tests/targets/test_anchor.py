@@ -7,8 +7,8 @@ import pytest
 
 import isotherm
 from isotherm.targets.anchor import Candidate, Search
-from isotherm.targets.anchored import CannotAnchor
-from isotherm.targets.minibatch_noise import Noise
+from isotherm.targets.forces import Noise
+from isotherm.targets.newton import CannotAnchor
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((3000, 3)).astype(np.float32)

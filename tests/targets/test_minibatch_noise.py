@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm.data.alias_table import make_table
-from isotherm.targets import minibatch_noise
-from isotherm.targets.anchored import UNKNOWN, Anchored, Coordinates
+from isotherm.targets.forces import NOISE_POSITIONS, measure_noise, probabilities_of, weighted_rows
+from isotherm.targets.target import UNKNOWN, Anchored, Coordinates
 
 RNG = np.random.default_rng(3)
 DATA = {"x": RNG.standard_normal((400, 2)).astype(np.float32)}
@@ -23,7 +23,7 @@ def anchored(log_likelihood, hessian, table=None):
 def measure(anchored):
     """The noise at typical draws."""
     rng = np.random.default_rng(0)
-    return minibatch_noise.measure(anchored, DATA, rng, rng.standard_normal((minibatch_noise.NOISE_POSITIONS, 2)))
+    return measure_noise(anchored, DATA, rng, rng.standard_normal((NOISE_POSITIONS, 2)))
 
 
 def cross(theta, example):
@@ -70,18 +70,18 @@ def test_a_force_that_is_not_finite_is_infinitely_noisy():
 def test_rows_are_drawn_by_leverage():
     """p ∝ ¼ + ¾ of the leverage over its mean, so that no weight is above 4."""
     leverages = RNG.pareto(1.0, 400).astype(np.float32)
-    weights = np.float64(make_table(minibatch_noise.probabilities_of(leverages)).weights)
+    weights = np.float64(make_table(probabilities_of(leverages)).weights)
     np.testing.assert_allclose(1 / weights, 0.25 + 0.75 * leverages / leverages.mean(dtype=np.float64), rtol=1e-5)
     assert weights.max() <= 4
     for useless in (np.zeros(5), np.array([1.0, np.nan, 1.0])):
-        np.testing.assert_array_equal(minibatch_noise.probabilities_of(useless), 1)
+        np.testing.assert_array_equal(probabilities_of(useless), 1)
 
 
 def test_weighted_rows():
     """With the table's probabilities (χ² below five standard deviations above its mean), each with its own weight."""
     p = np.array([1.0, 2, 3, 4, 10])
     data = {"row": np.arange(5), "x": 2.0 * np.arange(5)}
-    some, weights = minibatch_noise.weighted_rows(data, make_table(p), 50_000, np.random.default_rng(1))
+    some, weights = weighted_rows(data, make_table(p), 50_000, np.random.default_rng(1))
     np.testing.assert_array_equal(some["x"], 2.0 * some["row"])
     np.testing.assert_allclose(weights, (4 / p)[some["row"]], rtol=1e-6)
     expected = 50_000 * p / 20

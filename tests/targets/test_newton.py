@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.targets.anchored import CannotAnchor, Coordinates
-from isotherm.targets.newton import LogPosterior, find_mode, find_other_mode, inverse_root, moved, spectrum, turned
+from isotherm.targets.newton import (
+    CannotAnchor,
+    LogPosterior,
+    find_mode,
+    find_other_mode,
+    inverse_root,
+    moved,
+    spectrum,
+    turned,
+)
+from isotherm.targets.target import Coordinates
 
 RNG = np.random.default_rng(2)
 

@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from isotherm.lib.progress import Passes
 from isotherm.targets import sums as module
-from isotherm.targets.anchored import Coordinates
 from isotherm.targets.sums import prior_gradient, prior_hessian
+from isotherm.targets.target import Coordinates
 
 RNG = np.random.default_rng(1)
 FACTOR = RNG.standard_normal((4, 4))
@@ -40,8 +41,9 @@ def test_gradient_and_hessian(doubles, sums, monkeypatch, rows):
     thousand roundings."""
     monkeypatch.setattr(module, "LARGEST_CHUNK", rows)
     posterior, data, init = doubles
-    seen = []
-    found, _ = sums(posterior, data, init, weights=WEIGHTS, scale=3.0, advance=seen.append)
+    seen, passes = [], Passes(700, show=False)
+    monkeypatch.setattr(passes, "add", seen.append)
+    found, _ = sums(posterior, data, init, weights=WEIGHTS, scale=3.0, passes=passes)
     at = Coordinates(ORIGIN, FACTOR)
     total = whole(posterior, data, found.target.unravel, WEIGHTS, 3.0)
     value, gradient = found.gradient(at)

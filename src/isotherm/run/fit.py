@@ -22,9 +22,9 @@ from isotherm.samplers import eccadl
 from isotherm.store.folder import StorePath
 from isotherm.targets import checks
 from isotherm.targets.anchor import LARGE_SHARE, anchor
-from isotherm.targets.anchored import Anchored, CannotAnchor
+from isotherm.targets.newton import CannotAnchor
 from isotherm.targets.parameters import is_function
-from isotherm.targets.target import Target, results_for_user, with_defaults
+from isotherm.targets.target import Anchored, Target, results_for_user, with_defaults
 
 ANCHORED_BURN_IN = 100  # steps on an anchored posterior: chains start at typical draws, and forget their starts soon
 FIRST_DRAWS = 400  # fewest draws of each chain before convergence is first computed

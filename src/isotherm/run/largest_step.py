@@ -27,10 +27,11 @@ from isotherm.run.plan import Plan
 from isotherm.samplers import eccadl
 from isotherm.samplers.base import Sampler
 from isotherm.targets.anchor import anchor
-from isotherm.targets.anchored import Anchored, CannotAnchor
 from isotherm.targets.checks import check_starts
 from isotherm.targets.forces import Forces, spread_of
+from isotherm.targets.newton import CannotAnchor
 from isotherm.targets.noisy import DENSE_PARAMETERS
+from isotherm.targets.target import Anchored
 
 BOUND = 0.1  # standard deviations by which the mean may be off, and by how much the variance, relatively
 CHAINS = 16  # of each run: independent, so that they give the errors however correlated a chain's draws are
@@ -155,7 +156,7 @@ def surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Ru
             raise
         return piloted(run, rng, progress)
     forces = Forces(anchored, run.data, rng, Passes(population, show=False))
-    flat = forces.origin + rng.standard_normal((CHAINS, len(forces.origin))) @ forces.factor.T
+    flat = anchored.coordinates.flat_on_host(rng.standard_normal((CHAINS, len(anchored.gradient))))
     return started(run, flat), forces, anchored.chosen_batch_size
 
 
@@ -213,7 +214,7 @@ class Trials:
 
     def __init__(self, run: Run, forces: Forces, size: int, bound: float, show: Callable[[str], object]) -> None:
         self.run, self.forces, self.size, self.bound, self.show = run, forces, size, bound, show
-        self.draws = draws_of(len(forces.origin))
+        self.draws = draws_of(len(forces.factor))
         self.like: Chains | None = None
 
     def __call__(self, step_size: float) -> Trial:

@@ -12,9 +12,8 @@ from isotherm.data.alias_table import AliasTable
 from isotherm.lib.types import Json
 from isotherm.store import checkpoint
 from isotherm.store.checkpoint import damaged
-from isotherm.targets.anchored import Anchored, Coordinates, Findings
 from isotherm.targets.evaluation import Evaluation
-from isotherm.targets.target import Target
+from isotherm.targets.target import Anchored, Coordinates, Findings, Target
 
 NAME = "constants"
 TABLE = ("rows.thresholds", "rows.aliases", "rows.weights")

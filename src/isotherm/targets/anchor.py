@@ -2,39 +2,53 @@
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from isotherm.data import processes
-from isotherm.data.alias_table import AliasTable, make_table
+from isotherm.data.alias_table import AliasTable
 from isotherm.data.batches import Batches, placed
 from isotherm.data.on_disk import host, shapes
 from isotherm.lib import arguments
 from isotherm.lib.progress import Passes
-from isotherm.lib.types import Batch, Params, Scalar, Vector
+from isotherm.lib.types import Batch, Example, Params, Scalar, Vector
 from isotherm.posterior import Posterior
-from isotherm.targets import checks, minibatch_noise, newton
-from isotherm.targets.anchored import UNKNOWN, Anchored, CannotAnchor, Coordinates, Findings
-from isotherm.targets.newton import LogPosterior, Mode, find_mode, find_other_mode, inverse_root, moved, turned
+from isotherm.targets import checks, newton
+from isotherm.targets.forces import (
+    CURVATURE_ROWS,
+    NOISE_POSITIONS,
+    Noise,
+    make_anchored,
+    measure_noise,
+    table_by_leverage,
+    weighted_rows,
+)
+from isotherm.targets.newton import (
+    CannotAnchor,
+    LogPosterior,
+    Mode,
+    find_mode,
+    find_other_mode,
+    inverse_root,
+    moved,
+    turned,
+)
 from isotherm.targets.noisy import DENSE_PARAMETERS
 from isotherm.targets.parameters import MOST_SEED, entry_name, initial_positions
-from isotherm.targets.sums import RowSums
-from isotherm.targets.target import Target, has_no_derivative, with_defaults
+from isotherm.targets.sums import PROBES, RowSums
+from isotherm.targets.target import UNKNOWN, Anchored, Coordinates, Findings, Target, refusal, with_defaults
 
 # The way to the mode
-STAGES = ((2_000, 10), (20_000, 100))  # rows, at least and for each parameter, on which the mode is looked for first
+STAGES = ((2_000, 10), CURVATURE_ROWS)  # rows, at least and for each parameter, on which the mode is looked for first
 NEAR = 0.3  # standard deviations from the mode, root mean square over directions, that are near enough
 MODE_PASSES = 5  # over all rows, on the way from the mode of a subsample to the mode of all
 FALLS = (10.0, 100.0, 1000.0)  # standard deviations beyond the mode, on the line from the start, at which the log
 # posterior must have fallen
 INDEFINITE = 1e-3  # curvatures below this, relative to the largest, are flat or negative, where all should be 1
 
-# Row probabilities, the order and the batch size
-PROBES = 32  # random vectors that leverages are estimated from, with a relative error of about √(2/32) = 1/4
+# The order and the batch size
 TRUST = {1: 0.1, 2: 0.04}  # by order, the largest h²S/2 at h = 1, in the noisiest direction, at which S need not be
 # known well: less at order 2, where S grows with the fourth power of the distance from the anchor
 QUIET_SHARE = 0.125  # of the rows: the smaller noise of order 2 is not bought with larger batches than this
@@ -85,9 +99,9 @@ def _anchored(posterior: Posterior, data: Batch, init: Params | None, seed: int,
             f"the model has {start.size:,} parameters, and anchoring needs d×d matrices, for up to {DENSE_PARAMETERS:,}"
         )
     _check_second_derivatives(target, start, data)
-    rows, here = sum(processes.row_counts(data)), len(jax.tree.leaves(data)[0])
+    rows = sum(processes.row_counts(data))
     with Passes(rows, progress and processes.is_first()) as passes:
-        sums = RowSums(target, data, advance=lambda some: passes.add(some * rows // here), shared=True)
+        sums = RowSums(target, data, passes=passes, shared=True)
         found = Search(target, data, rows, np.random.default_rng(seed), passes, sums).run(start)
     # All processes found the same up to rounding; from here on all use the numbers of the first.
     return processes.firsts_of(found)
@@ -108,19 +122,16 @@ def _checked(posterior: Posterior, data: Batch, init: Params | None, seed: int) 
 def _check_second_derivatives(target: Target, start: np.ndarray, data: Batch) -> None:
     """Refuse a model that JAX cannot differentiate in forward mode and then in reverse mode."""
 
-    def product(flat: Vector, data: Batch) -> Vector:
-        row = jax.tree.map(lambda column: column[0], data)
+    @jax.jit
+    def log_likelihood(flat: Vector, row: Example) -> Scalar:
+        return target.log_likelihood(target.unravel(flat), row)
 
-        def slope(flat: Vector) -> Scalar:
-            return jax.jvp(lambda flat: target.log_likelihood(target.unravel(flat), row), (flat,), (flat,))[1]
+    @jax.jit
+    def slope(flat: Vector, row: Example) -> Scalar:
+        return jax.jvp(lambda flat: log_likelihood(flat, row), (flat,), (flat,))[1]
 
-        return jax.grad(slope)(flat)
-
-    try:
-        jax.eval_shape(product, start, shapes(data))
-    except Exception as error:
-        if not has_no_derivative(error):
-            raise
+    row = jax.tree.map(lambda column: jax.ShapeDtypeStruct(column.shape[1:], column.dtype), shapes(data))
+    if error := refusal(jax.grad(slope), start, row):
         raise CannotAnchor(
             "log_likelihood cannot be differentiated twice, forward and backward, which anchoring needs: with a "
             "jax.custom_vjp derivatives go backward only, with a jax.custom_jvp both ways"
@@ -131,7 +142,7 @@ class Candidate(NamedTuple):
     """An order of the Taylor polynomials, the noise that they leave, and the batch size that makes it small."""
 
     order: int
-    noise: minibatch_noise.Noise
+    noise: Noise
     batch_size: int
 
 
@@ -182,7 +193,7 @@ class Search:
         if size < self.rows:
             chosen = np.sort(self.rng.choice(self.rows, size, replace=False, shuffle=False))
             some = processes.rows_of(jax.tree.map(host, self.data), chosen)
-            sums = RowSums(self.target, some, advance=self.passes.add)
+            sums = RowSums(self.target, some, passes=self.passes)
         mode = find_mode(LogPosterior(sums), at, NEAR)
         if mode.distance > 1:
             raise CannotAnchor(
@@ -196,8 +207,8 @@ class Search:
         """Return the mode of all rows, by Newton's method with the curvature of `some_rows`, drawn by leverage."""
         table, _ = self.by_leverage(at)
         self.passes.say("mode of all rows")
-        drawn, weights = minibatch_noise.weighted_rows(self.data, table, some_rows, self.rng)
-        some = RowSums(self.target, drawn, weights, self.rows / some_rows, self.passes.add)
+        drawn, weights = weighted_rows(self.data, table, some_rows, self.rng)
+        some = RowSums(self.target, drawn, weights, self.rows / some_rows, self.passes)
         mode = find_mode(LogPosterior(self.sums, some), at, NEAR, MODE_PASSES)
         if mode.distance > NEAR:
             raise CannotAnchor(
@@ -210,12 +221,7 @@ class Search:
         """Return the table that draws rows by their leverage at these coordinates, and the mean eigenvalue of S of one
         row drawn with equal probabilities."""
         self.passes.say("leverages")
-        leverages, squares = self.sums.leverages(at, self.rng.standard_normal((len(at.origin), PROBES)))
-        total = float(squares.sum(dtype=np.float64))
-        del squares
-        probabilities = minibatch_noise.probabilities_of(leverages)
-        del leverages
-        table = make_table(probabilities, at.origin.dtype, overwrite=True)
+        table, total = table_by_leverage(self.sums, at, self.rng)
         return table, self.rows * total / len(at.origin)
 
     def with_unit_curvature(self, mode: Mode, K: np.ndarray) -> Mode:
@@ -240,7 +246,7 @@ class Search:
         if PAYING_STEPS * first.batch_size > 2 * PAYING_STEPS * LEAST_BATCH + hessian_cost:
             second = self.candidate(self.anchored(mode, table, 2))
             if LARGE_SHARE * self.rows < second.batch_size <= self.rows:  # a single odd row may have made it so large
-                second = self.candidate(self.anchored(mode, table, 2), 4 * minibatch_noise.NOISE_POSITIONS)
+                second = self.candidate(self.anchored(mode, table, 2), 4 * NOISE_POSITIONS)
             only_second = second.batch_size <= LARGE_SHARE * self.rows < first.batch_size
             if only_second or PAYING_STEPS * first.batch_size > 2 * PAYING_STEPS * second.batch_size + hessian_cost:
                 chosen = second
@@ -262,11 +268,11 @@ class Search:
         found = find_other_mode(RowSums(self.target, few), self.sums, at, self.rng)
         return 1 if found is None else 2
 
-    def candidate(self, anchored: Anchored, positions: int = minibatch_noise.NOISE_POSITIONS) -> Candidate:
+    def candidate(self, anchored: Anchored, positions: int = NOISE_POSITIONS) -> Candidate:
         """Return the noise, on average over `positions` z ~ N(0, I), draws from the Gaussian that approximates the
         posterior, and the batch size that makes it small."""
         typical = self.rng.standard_normal((positions, len(anchored.gradient)))
-        noise = minibatch_noise.measure(anchored, self.data, self.rng, typical)
+        noise = measure_noise(anchored, self.data, self.rng, typical)
         least, quiet = (min(noise.largest / 2 / TRUST[order], INFINITE_BATCH) for order in (1, anchored.order))
         size = math.ceil(max(LEAST_BATCH, least, min(quiet, QUIET_SHARE * self.rows)))
         return Candidate(anchored.order, noise, size)
@@ -289,25 +295,4 @@ def check_falls(start: np.ndarray, mode: Mode, density: LogPosterior) -> None:
         "the log posterior does not fall beyond its mode, so it has no finite integral: classes that can be "
         "separated, or a flat prior? Give log_prior a finite variance",
         is_fault=True,
-    )
-
-
-def make_anchored(
-    target: Target,
-    at: Coordinates,
-    gradient: np.ndarray,
-    hessian: np.ndarray | None,
-    table: AliasTable,
-    findings: Findings = UNKNOWN,
-) -> Anchored:
-    """Return the anchored posterior, with its arrays on the device in the precision of the parameters."""
-
-    on_device = partial(jnp.asarray, dtype=at.origin.dtype)
-    return Anchored(
-        **vars(target),
-        coordinates=Coordinates(on_device(at.origin), on_device(at.factor)),
-        gradient=on_device(gradient),
-        hessian=None if hessian is None else on_device(hessian),
-        rows=table,
-        findings=findings,
     )

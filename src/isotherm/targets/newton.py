@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isotherm.targets.anchored import CannotAnchor, Coordinates
 from isotherm.targets.parameters import entry_name
 from isotherm.targets.sums import RowSums, prior_gradient, prior_hessian
+from isotherm.targets.target import Coordinates
 
 # Newton's method
 NEWTON_STEPS = 60
@@ -25,6 +25,14 @@ OTHER_STARTS = 6
 OTHER_STEPS = 200  # of L-BFGS from each
 OTHER_DISTANCE = 5.0  # standard deviations between two modes, root mean square over directions
 OTHER_DEPTH = 20.0  # by how much less the log posterior may be in another mode that counts
+
+
+class CannotAnchor(ValueError):
+    """Why a posterior cannot be anchored, in a sentence. `is_fault`: no other sampler can sample it either."""
+
+    def __init__(self, reason: str, is_fault: bool = False) -> None:
+        super().__init__(reason)
+        self.is_fault = is_fault
 
 
 class FirstOrder(NamedTuple):
@@ -203,7 +211,7 @@ def find_other_mode(some: RowSums, everything: RowSums, at: Coordinates, rng: np
     top, here = climb(np.zeros(d))
     origin = np.asarray(at.origin, np.float64)
     for start in rng.standard_normal((OTHER_STARTS, d)) * max(1.0, float(np.sqrt(np.mean(origin**2)))):
-        value, there = climb(np.sqrt(share) * at.position(start.astype(at.origin.dtype)).astype(np.float64))
+        value, there = climb(np.sqrt(share) * at.position(start.astype(at.origin.dtype)))
         apart = float(np.sqrt(np.mean((there - here) ** 2)))
         if np.isfinite(value) and value > top - OTHER_DEPTH and apart > OTHER_DISTANCE:
             ends = there / np.sqrt(share), np.zeros(d)

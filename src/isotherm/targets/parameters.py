@@ -14,10 +14,9 @@ from isotherm.data.batches import Batches
 from isotherm.lib.types import Batch, Float, Params, RandomKey, Vector
 from isotherm.targets import checks
 from isotherm.targets.evaluation import Evaluation
-from isotherm.targets.target import Target, Unravel
+from isotherm.targets.target import NOT_A_STEP, Target, Unravel
 
 MOST_SEED = 2**32 - 1  # JAX makes keys of 32 bits unless it has 64
-NOT_A_STEP = 2**31  # the random stream of starting points: no step has this number
 
 
 def variable_names(params: Params) -> list[str]:

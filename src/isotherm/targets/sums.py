@@ -18,12 +18,13 @@ from isotherm.data import processes
 from isotherm.data.batches import filled
 from isotherm.data.on_disk import host, on_disk
 from isotherm.data.processes import cores
+from isotherm.lib.progress import Passes
 from isotherm.lib.types import Array, Batch, Float, Matrix, Scalar, Vector
-from isotherm.targets.anchored import Coordinates
-from isotherm.targets.target import Target
+from isotherm.targets.target import Coordinates, Target
 
 CHUNK_NUMBERS = 2**22  # of a chunk's intermediate arrays, about: they stay small beside the data
 LEAST_CHUNK, LARGEST_CHUNK = 2**6, 2**13  # rows
+PROBES = 32  # random vectors that leverages are estimated from, with a relative error of about √(2/32) = 1/4
 READERS = 2  # threads beyond one a core, as some wait for the disk
 
 T = TypeVar("T")
@@ -32,8 +33,8 @@ T = TypeVar("T")
 class RowSums:
     """Sums over the rows of `data`, each counted `weights` times (once, if there are none), times `scale`.
 
-    `advance` is called with the number of rows that were summed, chunk by chunk. `shared`: where there are several
-    processes, these are the rows of this one, and sums are over those of all.
+    `passes` counts the rows that were summed. `shared`: where there are several processes, these are the rows of this
+    one, and sums are over those of all.
     """
 
     def __init__(
@@ -42,10 +43,10 @@ class RowSums:
         data: Batch,
         weights: np.ndarray | None = None,
         scale: float = 1.0,
-        advance: Callable[[int], None] = lambda rows: None,
+        passes: Passes | None = None,
         shared: bool = False,
     ) -> None:
-        self.target, self.scale, self.advance, self.shared = target, scale, advance, shared
+        self.target, self.scale, self.passes, self.shared = target, scale, passes, shared
         self.data = jax.tree.map(host, data)
         self.rows = len(jax.tree.leaves(data)[0])
         self.weights = np.broadcast_to(np.float32(1), self.rows) if weights is None else weights
@@ -98,7 +99,9 @@ class RowSums:
         # Threads that wait for the disk leave the cores to the others.
         with ThreadPoolExecutor(cores() + (READERS if on_disk(self.data) else 0)) as pool:
             for first, made in zip(range(0, self.rows, size), pool.map(one, range(0, self.rows, size)), strict=True):
-                self.advance(min(size, self.rows - first))
+                if self.passes is not None:
+                    rows = min(size, self.rows - first)
+                    self.passes.add(rows * self.passes.rows // self.rows if self.shared else rows)
                 yield made
 
 

@@ -7,31 +7,37 @@ With f(θ) = (log π(x_i | θ))_i over a batch of n out of N examples and J its 
 where c = N²/(n(n−1)) for batches drawn with replacement and N(N−n)/(n(n−1)) without. `jax.linearize` gives J· and
 its transpose Jᵀ·, so neither the n×d matrix of per-example gradients nor the d×d covariance is formed. Where rows are
 drawn with unequal probabilities p_i, row i counts 1/(Np_i) times in f; the same formulas then hold.
+
+An anchored posterior is seen from a point near its mode, the anchor θ̂, so that batches have little left to estimate.
+With T_i the Taylor polynomial of ℓ_i = log π(x_i | θ) at θ̂ to first or second order in δ = θ − θ̂,
+
+    Σ ℓ_i(θ) + log π(θ) = Σ (ℓ_i − T_i)(θ) + [log π(θ) + G·δ + ½ δᵀHδ] + constant,    G = Σ∇ℓ_i(θ̂),  H = Σ∇²ℓ_i(θ̂),
+
+is the same posterior. The bracket is exact; batches estimate the first sum, which is small near θ̂. Positions are z with
+θ = θ̂ + Lz and LLᵀ about the posterior's covariance, so that the curvature is about 1 in every direction. Rows are drawn
+by their leverage, so that a row that matters much is drawn often and counts little. `isotherm.anchor` finds all of it.
 """
 
-import re
+import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Jaxpr, subjaxprs
-from jax.extend.core.primitives import custom_lin_p
-from jax.tree_util import register_static
+from jax.tree_util import register_dataclass, register_static
 
 from isotherm.data.alias_table import AliasTable
 from isotherm.data.sharded import BatchShard
-from isotherm.lib.types import Array, Batch, Example, Float, Params, Results, Scalar, Vector
+from isotherm.lib.types import Array, Batch, Example, Float, Matrix, Number, Params, Results, Scalar, Vector
 from isotherm.posterior import Posterior, PosteriorWithDefaults
 from isotherm.targets.noisy import Covariance, Curvature, Noisy, Sampling, SharedCovariance
 
 Unravel = Callable[[Vector], Params]  # from flat parameters to the user's
-NO_DERIVATIVE = re.compile(  # what JAX says of a function that it cannot differentiate in the way that was asked for
-    "forward-mode autodiff|Reverse-mode differentiation does not work|backwards mode automatic differentiation|"
-    "cannot be differentiated|not support (JVP|reverse-mode autodiff)|JVP rule .* not implemented"
-)
+NOT_A_STEP = 2**31  # the random stream of starting points: no step has this number
 
 
 @register_static
@@ -40,8 +46,8 @@ class Target(Posterior):
     """A model as a function of a flat vector, the position.
 
     Here that is the parameters themselves, the log-likelihood is estimated from batches, and the log-prior is exact; an
-    anchored posterior (targets/anchored.py) has other coordinates and knows more of the sum exactly. `unravel` makes
-    the user's parameters of flat ones.
+    `Anchored` posterior has other coordinates and knows more of the sum exactly. `unravel` makes the user's parameters
+    of flat ones.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -117,6 +123,127 @@ class Target(Posterior):
         return BatchDensity(self, batch, weights, sampling, shard).noisy(position)
 
 
+class Coordinates(NamedTuple):
+    """θ = origin + factor · z."""
+
+    origin: Vector | np.ndarray
+    factor: Matrix | np.ndarray
+
+    def flat(self, z: Vector) -> Vector:
+        return jnp.asarray(self.origin) + self.shift(z)
+
+    def shift(self, z: Vector) -> Vector:
+        """Return θ − θ̂."""
+        return jnp.asarray(self.factor) @ z
+
+    def position(self, flat: np.ndarray) -> np.ndarray:
+        """Return the z of flat parameters (…, d), computed on the host in float64."""
+        shifts = np.asarray(flat, np.float64) - np.asarray(self.origin, np.float64)
+        columns = shifts.reshape(-1, len(self.origin)).T
+        return np.linalg.solve(np.asarray(self.factor, np.float64), columns).T.reshape(shifts.shape)
+
+    def flat_on_host(self, z: np.ndarray) -> np.ndarray:
+        """Return the flat parameters of positions (…, d), computed on the host in float64."""
+        return np.asarray(self.origin, np.float64) + z @ np.asarray(self.factor, np.float64).T
+
+
+class Findings(NamedTuple):
+    """What was found on the way to an anchor."""
+
+    passes: Number  # over the data, that the search took
+    distance: Number  # of the anchor from the mode, in standard deviations, root mean square over directions
+    batch_size: Number  # chosen; the noises below are at this size
+    noise: Number  # relative to the curvature, h²S/2 at h = 1, in the noisiest direction
+    plain_noise: Number  # the same without Taylor terms and leverage
+    bend: Number  # how far the force at typical draws is from a Gaussian's, relative to its size
+    modes: Number  # 2 if another mode was seen, else 1
+
+
+UNKNOWN = Findings(0, 0, 1, 0, 0, 0, 1)
+
+
+@partial(
+    register_dataclass,
+    data_fields=("coordinates", "gradient", "hessian", "rows", "findings"),
+    meta_fields=("log_likelihood", "log_prior", "unravel"),
+)
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Anchored(Target):
+    """What `isotherm.anchor` returns; it goes wherever a `Posterior` goes. `log_likelihood` and `log_prior` are the
+    model's."""
+
+    coordinates: Coordinates
+    gradient: Vector  # G in the coordinates z: LᵀG
+    hessian: Matrix | None  # LᵀHL; without it, the Taylor polynomials are of first order
+    rows: AliasTable
+    findings: Findings = UNKNOWN
+
+    curvature_is_identity = True
+    rows_are_checked = True
+
+    @property
+    def order(self) -> int:
+        return 1 if self.hessian is None else 2
+
+    @property
+    def row_probabilities(self) -> AliasTable:
+        return self.rows
+
+    @property
+    def chosen_batch_size(self) -> int:
+        return int(self.findings.batch_size)
+
+    @property
+    def mode(self) -> Params:
+        """The anchor θ̂, which is near the mode."""
+        return self.unravel(jnp.asarray(self.coordinates.origin))
+
+    def typical_params(self, seed: int, chains: int) -> list[Params]:
+        """Return draws from the Gaussian that approximates the posterior."""
+        z = np.random.default_rng([seed, NOT_A_STEP]).standard_normal((chains, len(self.gradient)))
+        drawn = self.coordinates.flat_on_host(z)
+        return [self.unravel(jnp.asarray(flat, self.gradient.dtype)) for flat in drawn]
+
+    def flat_parameters(self, position: Vector) -> Vector:
+        return self.coordinates.flat(position)
+
+    def position(self, flat: np.ndarray) -> np.ndarray:
+        return self.coordinates.position(flat).astype(self.gradient.dtype)
+
+    def estimated(self, position: Vector, example: Example) -> Scalar:
+        """Return ℓ_i − T_i."""
+        origin, delta = jnp.asarray(self.coordinates.origin), self.coordinates.shift(position)
+
+        def log_likelihood(flat: Vector) -> Scalar:
+            return self.log_likelihood(self.unravel(flat), example)
+
+        def slope(flat: Vector) -> tuple[Scalar, Scalar]:
+            return jax.jvp(log_likelihood, (flat,), (delta,))
+
+        if self.hessian is None:
+            value, first = slope(origin)
+            return log_likelihood(origin + delta) - (value + first)
+        (value, first), (_, second) = jax.jvp(slope, (origin,), (delta,))
+        return log_likelihood(origin + delta) - (value + first + second / 2)
+
+    def exact(self, position: Vector) -> Scalar:
+        """Return log π(θ) + G·δ + ½ δᵀHδ; the Taylor terms in z, where float32 is enough for columns of any scale."""
+        known = self.gradient @ position
+        if self.hessian is not None:
+            known += position @ (self.hessian @ position) / 2
+        return self.log_prior(self.params(position)) + known
+
+    def __repr__(self) -> str:
+        found = self.findings
+        modes = "; another mode was seen" if found.modes > 1 else ""
+        return (
+            f"<anchored posterior: {len(self.gradient):,} parameters, {len(self.rows.weights):,} rows; "
+            f"order {self.order}, batch_size {found.batch_size:,}, noise over curvature {float(found.noise):.2g} "
+            f"(plain {float(found.plain_noise):.2g}); {float(found.distance):.2g} standard deviations from the mode "
+            f"after {float(found.passes):.1f} passes over the data{modes}>"
+        )
+
+
 @dataclass(frozen=True)
 class BatchDensity:
     """A target on one batch. `weights` are how often each row counts, 1/(Np_i), if they were not drawn with equal
@@ -174,45 +301,49 @@ class BatchDensity:
 
     def hessian_product(self, position: Vector) -> Callable[[Vector], Vector] | None:
         """Return the product with K of the rows here, if JAX can differentiate the model twice: forward over reverse,
-        or reverse over reverse, which is for a `jax.custom_vjp`. What the model's own code raises is raised."""
+        or reverse over reverse, which is for a `jax.custom_vjp`."""
+
+        def products(slope: Callable[[Vector], Vector]) -> list[Callable[[Vector], Vector]]:
+            return [
+                lambda v: jax.jvp(slope, (position,), (v,))[1],
+                lambda v: jax.grad(lambda position: slope(position) @ v)(position),
+            ]
+
         slope = jax.grad(self.energy)
-
-        def forward_over_reverse(v: Vector) -> Vector:
-            return jax.jvp(slope, (position,), (v,))[1]
-
-        def reverse_over_reverse(v: Vector) -> Vector:
-            return jax.grad(lambda position: slope(position) @ v)(position)
-
-        for product in (forward_over_reverse, reverse_over_reverse):
-            try:
-                jax.eval_shape(jax.vmap(product), position[None])  # batched, as it will be used
-            except Exception as error:
-                if not has_no_derivative(error):
-                    raise
-            else:
+        for product, of_program in zip(products(slope), products(jax.jit(slope)), strict=True):
+            if refusal(jax.vmap(of_program), position[None]) is None:  # batched, as it will be used
                 return product
         return None
 
 
 def forward(tangents: Callable[[Vector], Float[Array, " n"]], v: Vector) -> Float[Array, " n"]:
-    """Return J v; refuse a model whose derivatives go backward only."""
-    if has_custom_vjp(jax.make_jaxpr(tangents)(v).jaxpr):
+    """Return J v; refuse a model whose derivatives go backward only, which JAX would only find out when it compiles."""
+    try:
+        jax.eval_shape(jax.vmap(tangents), v[None])
+    except Exception as error:
         raise TypeError(
             "log_likelihood has a jax.custom_vjp, through which derivatives go backward only, and this sampler "
             'needs them forward too; use jax.custom_jvp, or isotherm.eccadl(covariance="dense")'
-        )
+        ) from error
     return tangents(v)
 
 
-def has_custom_vjp(jaxpr: Jaxpr) -> bool:
-    """Return whether a linear program has what JAX makes of a `jax.custom_vjp`, and then cannot compile."""
-    here = any(equation.primitive is custom_lin_p for equation in jaxpr.eqns)
-    return here or any(map(has_custom_vjp, subjaxprs(jaxpr)))
+def refusal(derivative: Callable[..., Vector], *arguments: object) -> Exception | None:
+    """Return JAX's error if it cannot take a derivative; raise what the model's own code raises.
 
-
-def has_no_derivative(error: Exception) -> bool:
-    """Return whether JAX raised this because a function has no such derivative; else it is the function's own error."""
-    return isinstance(error, NotImplementedError) or NO_DERIVATIVE.search(str(error)) is not None
+    The two look alike. But `derivative` is that of a function under `jax.jit`, which JAX traces first and then
+    differentiates by itself: of the model's code only derivatives that the model defines can run meanwhile.
+    """
+    try:
+        jax.eval_shape(derivative, *arguments)
+    except Exception as error:
+        modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        packages = [module.partition(".")[0] for module in modules]
+        inside = packages[len(packages) - packages[::-1].index("isotherm") :]
+        if not {"jax", *sys.stdlib_module_names}.issuperset(inside):
+            raise
+        return error
+    return None
 
 
 def as_target(posterior: Posterior) -> Target:
