@@ -10,7 +10,7 @@ import zarr
 
 import isotherm
 from isotherm.models import GeneralisedLinear, families
-from isotherm.predict import blocks, draws, predict, prediction
+from isotherm.predict import blocks, predict, prediction
 
 
 def made(chains=3, draws=7, features=4, seed=0, **stats):
@@ -66,7 +66,7 @@ def test_is_the_naive_computation(rows, monkeypatch):
     np.testing.assert_array_equal(whole["quantile"], levels)
     monkeypatch.setattr(blocks, "VALUES", 21 * 20 * 3)  # three rows
     monkeypatch.setattr(blocks, "WORK", 400)  # a few draws
-    monkeypatch.setattr(draws, "KEPT", 0)
+    monkeypatch.setattr(blocks, "KEPT", 0)
     xarray.testing.assert_allclose(predict(tree, both, data, quantiles=levels, progress=False), whole, rtol=2e-6)
 
 

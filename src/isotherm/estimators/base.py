@@ -24,7 +24,7 @@ from isotherm.models.predictors import Weighted
 from isotherm.models.units import NO_UNITS, column_units, standard_units
 from isotherm.posterior import Posterior
 from isotherm.predict import predict
-from isotherm.predict.draws import PREDICTION_DRAWS
+from isotherm.predict.blocks import PREDICTION_DRAWS
 from isotherm.run.check import Verdict, check
 from isotherm.run.fit import fit
 

@@ -21,7 +21,7 @@ from isotherm.models.families import Family, Gaussian
 from isotherm.models.model import Model
 from isotherm.models.predictors import Network
 from isotherm.models.warm_start import start_near_a_mode
-from isotherm.predict.draws import PREDICTION_DRAWS
+from isotherm.predict.blocks import PREDICTION_DRAWS
 from isotherm.run.check import OTHER_MODES, Verdict, diverged
 from isotherm.run.labels import good_chains
 from isotherm.run.verdict import STRICT, Bounds, Line, converged, statistics

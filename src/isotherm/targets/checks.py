@@ -1,7 +1,7 @@
 """Checks of a posterior, its data and where the chains start, before any work is lost."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 import jax
@@ -93,23 +93,10 @@ def check_row_count(rows: int) -> None:
 def check_data(data: Batch) -> None:
     """Refuse arrays that differ in their number of rows, are not finite or lose digits on the device."""
     arrays = list(named("data", data))
-    if not arrays:
-        raise ValueError(f"data holds no array, got {data!r}")
-    lengths = {}
-    for name, array in arrays:
-        if array.dtype.kind not in "biuf" and array.dtype != jnp.bfloat16:
-            raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}; encode it as numbers first")
-        if array.ndim == 0:
-            in_a_list = name.endswith("]") and not name.endswith("']")
-            hint = "make the list an array: np.asarray(…)" if in_a_list else "keep it in log_likelihood"
-            raise ValueError(f"{name} must have one row an example, got the scalar {array}; {hint}")
-        lengths[name] = array.shape[0]
-    if len(set(lengths.values())) > 1:
-        each = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise ValueError(f"data arrays must have the same number of rows, but {each}")
-    if not array.shape[0]:
+    rows = row_count(data, arrays)
+    if not rows:
         raise ValueError("data must hold at least one row, got none")
-    check_row_count(len(array))
+    check_row_count(rows)
     for name, array in arrays:
         if isinstance(array, Column) and "checked" in array.known:
             continue
@@ -117,6 +104,25 @@ def check_data(data: Batch) -> None:
         check_kept(name, array)
         if isinstance(array, Column):
             array.known["checked"] = name
+
+
+def row_count(data: Batch, arrays: Sequence[tuple[str, np.ndarray | Column]]) -> int:
+    """Return the number of rows of arrays with these names; refuse those that differ in it, or hold no numbers."""
+    if not arrays:
+        raise ValueError(f"data holds no array, got {data!r}")
+    lengths = {}
+    for name, array in arrays:
+        if array.dtype.kind not in "biuf" and array.dtype != jnp.bfloat16:
+            raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}; encode it as numbers first")
+        if not array.shape:
+            in_a_list = name.endswith("]") and not name.endswith("']")
+            hint = "make the list an array: np.asarray(…)" if in_a_list else "keep it in log_likelihood"
+            raise ValueError(f"{name} must have one row an example, got the scalar {array}; {hint}")
+        lengths[name] = array.shape[0]
+    if len(set(lengths.values())) > 1:
+        each = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"data arrays must have the same number of rows, but {each}")
+    return lengths[name]
 
 
 def chosen_batch_size(target: Target, batch_size: int | None) -> int:
