@@ -36,14 +36,14 @@ def cost(repeats: int, figure_path: Path) -> list[Row]:
             for name, seconds in taken.items():
                 lines[name].append(1e6 * float(np.median(seconds[:, 0])) / steps)
                 rows.append(microseconds(f"a step of {name}, {sweep} = {value}", seconds, steps))
-        drawn = [plots.Line(name, [p[0] for p in points], y, name) for name, y in lines.items()]
+        drawn = [plots.Curve(name, [p[0] for p in points], y, name) for name, y in lines.items()]
         panels.append(plots.Panel(f"against {sweep}", drawn))
     case = logistic(500, 100, 10**4)
     ranks = (1, 2, 4, 6, 8, 12)
     taken = turns({str(k): isotherms(case, isotherm.mccadl(1e-5, rank=k), 1000) for k in ranks}, repeats)
     times = [1e6 * float(np.median(taken[str(k)][:, 0])) / 1000 for k in ranks]
     rows += [microseconds(f"a step of mccadl, rank = {k}", taken[str(k)], 1000) for k in ranks]
-    panels.append(plots.Panel("against mccadl's rank", [plots.Line("mccadl", ranks, times, "mccadl")]))
+    panels.append(plots.Panel("against mccadl's rank", [plots.Curve("mccadl", ranks, times, "mccadl")]))
     figure = plots.draw([panels], "n, d, N, chains or rank", "µs a step", "log", "log")
     for axes in figure.axes:
         axes.xaxis.set_minor_formatter("")

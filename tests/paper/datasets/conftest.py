@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from isotherm.paper.datasets import download, lookup
+from isotherm.paper.datasets import lookup
 
 
 @pytest.fixture(autouse=True)
@@ -16,14 +16,14 @@ def cache(tmp_path, monkeypatch):
     folder = tmp_path / "cache"
     monkeypatch.setattr(lookup, "user_cache", lambda: folder)
     monkeypatch.delenv(lookup.VARIABLE, raising=False)
-    fetch = download._fetch
+    fetch = lookup._fetch
 
     def local_only(url, path):
         if not url.startswith("http://127.0.0.1:"):
             raise ConnectionError
         fetch(url, path)
 
-    monkeypatch.setattr(download, "_fetch", local_only)
+    monkeypatch.setattr(lookup, "_fetch", local_only)
     return folder
 
 

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from isotherm.paper.datasets import cifar10
 from isotherm.paper.datasets.cache import cached
-from isotherm.paper.datasets.source import Split
+from isotherm.paper.datasets.source import File, Source, Split
+
+SOURCE = Source("toy", "", "", "", "", (File("stored"),))
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ class Maker:
         rng = np.random.default_rng(0)
         self.x, self.y = rng.normal(size=(7, 3)).astype(np.float32), np.arange(7, dtype=np.int32)
 
-    def __call__(self):
+    def __call__(self, located):
         self.calls += 1
         return Split({"x": self.x, "y": self.y}, {"x": self.x[:2], "y": self.y[:2]})
 
@@ -37,8 +38,8 @@ def same(a, b):
 
 def test_made_once(path, cache):
     make = Maker()
-    first = cached(cifar10.SOURCE, [path], "label", make)
-    second = cached(cifar10.SOURCE, [path], "label", make)
+    first = cached(SOURCE, path.parent, "label", make)
+    second = cached(SOURCE, path.parent, "label", make)
     assert make.calls == 1
     assert same(first, second)
     assert [entry.suffix for entry in (cache / "arrays").iterdir()] == [".npz"]
@@ -46,17 +47,17 @@ def test_made_once(path, cache):
 
 def test_other_bytes_or_another_label_are_another_entry(path):
     make = Maker()
-    cached(cifar10.SOURCE, [path], "label", make)
-    cached(cifar10.SOURCE, [path], "other label", make)
+    cached(SOURCE, path.parent, "label", make)
+    cached(SOURCE, path.parent, "other label", make)
     path.write_bytes(b"other bytes")
-    cached(cifar10.SOURCE, [path], "label", make)
+    cached(SOURCE, path.parent, "label", make)
     assert make.calls == 3
 
 
 @pytest.mark.parametrize("damage", ["truncated", "bit", "empty", "pickle", "keys"])
 def test_a_damaged_entry_is_made_again(path, cache, damage):
     make = Maker()
-    first = cached(cifar10.SOURCE, [path], "label", make)
+    first = cached(SOURCE, path.parent, "label", make)
     (entry,) = (cache / "arrays").iterdir()
     content = bytearray(entry.read_bytes())
     if damage == "truncated":
@@ -71,16 +72,16 @@ def test_a_damaged_entry_is_made_again(path, cache, damage):
             np.save(stream, np.array([{}], object), allow_pickle=True)
     else:
         np.savez(entry, train_x=make.x)
-    assert same(cached(cifar10.SOURCE, [path], "label", make), first)
+    assert same(cached(SOURCE, path.parent, "label", make), first)
     assert make.calls == 2
-    cached(cifar10.SOURCE, [path], "label", make)
+    cached(SOURCE, path.parent, "label", make)
     assert make.calls == 2
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(path, cache):
     cache.write_text("a file where the folder should be")
     make = Maker()
-    assert same(cached(cifar10.SOURCE, [path], "label", make), make())
+    assert same(cached(SOURCE, path.parent, "label", make), make({}))
 
 
 def test_a_write_that_fails_leaves_nothing(path, cache, monkeypatch):
@@ -89,5 +90,5 @@ def test_a_write_that_fails_leaves_nothing(path, cache, monkeypatch):
 
     monkeypatch.setattr(np, "savez", full)
     make = Maker()
-    assert same(cached(cifar10.SOURCE, [path], "label", make), make())
+    assert same(cached(SOURCE, path.parent, "label", make), make({}))
     assert list((cache / "arrays").iterdir()) == []

@@ -22,8 +22,8 @@ def test_every_data_set_says_what_it_is():
 
 
 def test_importing_is_cheap():
-    """None of scikit-learn, pooch and pyarrow is loaded before it is needed."""
-    heavy = {"sklearn", "pooch", "requests", "pyarrow"}
+    """None of scikit-learn, requests and pyarrow is loaded before it is needed."""
+    heavy = {"sklearn", "requests", "pyarrow"}
     code = f"import sys; from isotherm import datasets; datasets.mnist; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from isotherm.paper.datasets import DatasetError, verify
-from isotherm.paper.datasets.source import Archive, File, Source
+from isotherm.paper.datasets.source import File, Source
 
 CONTENT = b"\x00\x00\x08\x01" + bytes(range(256)) * 40
 OTHER = b"something else entirely" * 100
@@ -16,9 +16,10 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 SOURCE = Source(
     "toy", "", "", "", "",
     files=(
-        File("toy.bin", ("http://toy.example/toy.bin.gz",), SHA256, len(CONTENT)),
-        File("other.bin", ("http://toy.example/other.bin",), hashlib.sha256(OTHER).hexdigest(), len(OTHER)),
+        File("toy.bin", SHA256, len(CONTENT)),
+        File("other.bin", hashlib.sha256(OTHER).hexdigest(), len(OTHER)),
     ),
+    mirrors=("http://toy.example/{}.gz",),
 )  # fmt: skip
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
 each_suffix = pytest.mark.parametrize("suffix", COMPRESS)
@@ -93,7 +94,7 @@ def test_empty_is_refused(tmp_path):
 
 def test_blanks_at_line_ends_are_no_content_of_text(tmp_path):
     text = b"1 1:0.5\n2 2:-1\n"
-    file = File("rows", (), hashlib.sha256(text).hexdigest(), len(text))
+    file = File("rows", hashlib.sha256(text).hexdigest(), len(text))
     source = Source("text", "", "", "", "", files=(file,), text=True)
     for stored in (text, b"1 1:0.5 \n2 2:-1 \n", b"1 1:0.5\r\n2 2:-1\r\n"):
         (tmp_path / "rows").write_bytes(stored)
@@ -105,8 +106,7 @@ def test_blanks_at_line_ends_are_no_content_of_text(tmp_path):
 
 ARCHIVED = Source(
     "packed", "", "", "", "",
-    files=tuple(File(file.name, (), file.sha256, file.size) for file in SOURCE.files),
-    archive=Archive("packed.tar.gz", ("http://toy.example/packed.tar.gz",), "inner"),
+    files=SOURCE.files, mirrors=("http://toy.example/{}",), archive="packed.tar.gz", folder="inner",
 )  # fmt: skip
 
 

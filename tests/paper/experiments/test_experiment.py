@@ -8,7 +8,7 @@ import pytest
 import isotherm
 from isotherm.models import DRBM, Linear, Logistic
 from isotherm.paper.datasets.linear_regression import ExactPosterior
-from isotherm.paper.experiments import metrics, nuts, reproduce, verdicts
+from isotherm.paper.experiments import metrics, nuts, reproduce
 from isotherm.paper.experiments.experiment import Experiment, Options
 from isotherm.paper.experiments.tasks import METHODS, Materials, Task
 
@@ -44,8 +44,8 @@ def task(load, **more):
 
 @pytest.fixture
 def unchecked(monkeypatch):
-    """Without `isotherm.check`, of which other tests know (tests/experiments/test_verdicts.py)."""
-    monkeypatch.setattr(verdicts, "of_run", lambda *_: {})
+    """Without `isotherm.check`, of which other tests know (test_metrics.py)."""
+    monkeypatch.setattr(metrics, "verdict", lambda *_: {})
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_classifier_end_to_end(tmp_path, tiny):
     (truth,) = [cell["metrics"] for cell in cells if cell["kind"] == "reference"]
     by_cell = {(c["sampler"], c["step_size"], c["friction"], c["seed"]): c for c in cells}
     good = by_cell["mccadl", 0.02, 1.0, 0]
-    assert set(metrics.CLASSIFIER) | {"variance_ratio", "mean_error"} | set(verdicts.NAMES) == set(good["metrics"])
+    assert set(metrics.CLASSIFIER) | {"variance_ratio", "mean_error"} | set(metrics.CHECKED) == set(good["metrics"])
     assert good["metrics"]["checked_variance"] == good["check"]["checked_variance"] > 0
     assert "effective draws" in good["check"]["bad"]
     assert good["check"]["passes"] > 0

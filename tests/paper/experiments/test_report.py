@@ -1,4 +1,6 @@
-"""results.json, results.csv and report.html: complete, escaped, self-contained, and a browser shows the page."""
+"""results.json, results.csv and report.html: complete, escaped, self-contained, and a browser shows the page; where its
+numbers come from: the checkout's commit, and no other repository's.
+"""
 
 import csv
 import json
@@ -7,9 +9,12 @@ import shutil
 import subprocess
 from html import escape
 
+import jax
 import numpy as np
 import pytest
 
+import isotherm
+from isotherm.data.processes import cores
 from isotherm.paper.experiments import plots, report
 from isotherm.paper.experiments.report import Picture, Section
 from isotherm.report.html import Entry, Table
@@ -35,12 +40,12 @@ METHODS = ("SGHMC", "SGNHT", "CCAdL", "mCCAdL", "eCCAdL")
 
 
 def section(folder):
-    figure = plots.draw([[plots.Panel("h", [plots.Line("a", [1, 2], [1.0, 2.0])])]], "passes", "loss")
+    figure = plots.draw([[plots.Panel("h", [plots.Curve("a", [1, 2], [1.0, 2.0])])]], "passes", "loss")
     picture = Picture(plots.save(figure, folder / "figure.png"), "a <figure> & more")
     value = Entry("0.5405 ± 0.0334", "paper 0.1555 (+31.7 %)", "near", True)
     rows = [[Entry("A = 10, h = 0.00012"), *[value] * 4, Entry("NaN, step 7", "", "diverged")]]
     table = Table("losses", ["", *METHODS], rows, "Reference (NUTS): 0.1525.")
-    return Section("Figure 2", "one\n\ntwo", [table], [picture], {"passes": 200})
+    return Section("Figure 2", "one\n\ntwo", [table], [picture], [{"passes": 200}])
 
 
 @pytest.fixture
@@ -133,3 +138,38 @@ def test_a_telephone_shows_several_columns_and_only_tables_scroll(page, tmp_path
     cells, width = map(int, re.findall("[0-9]+", title))
     assert cells >= 1 + 2  # what the row is, and two columns at least
     assert width == 390
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    command = ["git", *identity, "-C", str(folder), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_commit(tmp_path):
+    assert report.commit(tmp_path) is None
+    git(tmp_path, "init")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "module.py").write_text("")
+    git(tmp_path, "commit", "--allow-empty", "-m", "first")
+    assert report.commit(tmp_path / "package") is None  # in a repository that does not hold it
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "second")
+    commit = git(tmp_path, "rev-parse", "--short", "HEAD")
+    assert report.commit(tmp_path / "package") == commit
+    (tmp_path / "package" / "module.py").write_text("1")
+    assert report.commit(tmp_path / "package") == f"{commit}-dirty"
+
+
+def test_without_git_there_is_no_commit(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert report.commit(tmp_path) is None
+
+
+def test_the_machine_is_described():
+    words = " · ".join(report.describe_origin())
+    assert f"isotherm {isotherm.__version__}" in words
+    assert f"{cores()} cores" in words
+    assert f"JAX {jax.__version__}" in words
+    assert report.processor() in words
+    assert report.processor()

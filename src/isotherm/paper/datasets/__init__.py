@@ -1,6 +1,6 @@
-"""Data sets, one a file: where each is from, what its files must contain, how they become arrays.
+"""Data sets, one a file: how its files become arrays; where they are from and what they must contain: sources.toml.
 
-Importing this is cheap: scikit-learn, pooch and pyarrow are imported only when a loader needs them.
+Importing this is cheap: scikit-learn, requests and pyarrow are imported only when a loader needs them.
 """
 
 from isotherm.paper.datasets import acoustic, cifar10, digits, flights, letter, linear_regression, mnist

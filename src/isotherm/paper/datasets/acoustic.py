@@ -7,24 +7,14 @@ instead.
 
 from isotherm.paper.datasets import libsvm
 from isotherm.paper.datasets.lookup import DataDir
-from isotherm.paper.datasets.source import File, Source, Split
+from isotherm.paper.datasets.source import SOURCES, Split
 
 ROWS = (78_823, 19_705)
 FEATURES, CLASSES = 50, 3
 
-SOURCE = Source(
-    name="acoustic",
-    title="vehicles by 50 acoustic features, 78,823 + 19,705 rows, 3 classes",
-    homepage="https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html",
-    licence="unsettled; the authors ask to be cited",
-    citation="Duarte & Hu, Vehicle classification in distributed sensor networks, 2004",
-    files=tuple(
-        File(name, (f"{libsvm.MULTICLASS}vehicle/{name}.bz2",)) for name in ("acoustic_scale", "acoustic_scale.t")
-    ),
-    text=True,
-)
+SOURCE = SOURCES["acoustic"]
 
 
 def load(data_dir: DataDir | None = None, complete: bool = True) -> Split:
-    """x float32 (N, 50), y int32 0 … 2. `complete=False` accepts any number of rows: excerpts of the files."""
+    """Load x float32 (N, 50), y int32 0 … 2. `complete=False` accepts any number of rows: excerpts of the files."""
     return libsvm.load(SOURCE, data_dir, FEATURES, CLASSES, ROWS if complete else None)

@@ -6,7 +6,7 @@ A damaged entry is made again. Where the cache cannot be written, arrays are mad
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,24 +19,18 @@ from isotherm.paper.datasets.source import Source, Split
 DECODERS = 1  # part of every entry's name: raise it when a decoder or a projection gives other arrays than before
 
 
-def cached(source: Source, paths: Iterable[Path], label: str, make: Callable[[], Split]) -> Split:
-    """What `make()` gives for these files, from the cache if it is there; `label` says what is made of them."""
-    words = f"{DECODERS} {source.name} {label} {verify.stored_digest(paths)}"
-    key = hashlib.sha256(words.encode()).hexdigest()[:32]
-    entry = lookup.user_cache() / "arrays" / f"{source.name}-{key}.npz"
-    split = _load(entry)
-    if split is None:
-        split = make()
-        arrays = {f"{part}_{key}": a for part, data in split._asdict().items() for key, a in data.items()}
-        with suppress(OSError), files.replacing(entry, durable=False) as partial, partial.open("wb") as stream:
-            np.savez(stream, allow_pickle=False, **arrays)
+def cached(
+    source: Source, data_dir: lookup.DataDir | None, label: str, make: Callable[[dict[str, Path]], Split]
+) -> Split:
+    """Return what `make(paths of the files)` gives, from the cache if it is there; `label` says what is made."""
+    located = lookup.locate(source, data_dir)
+    words = f"{DECODERS} {source.name} {label} {verify.stored_digest(located.values())}"
+    entry = lookup.user_cache() / "arrays" / f"{source.name}-{hashlib.sha256(words.encode()).hexdigest()[:32]}.npz"
+    with suppress(Exception), entry.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+        # The zip's CRC-32 is checked on the way; whatever is wrong with an entry, it can be made again.
+        return Split(*({key: archive[f"{part}_{key}"] for key in ("x", "y")} for part in Split._fields))
+    split = make(located)
+    arrays = {f"{part}_{key}": a for part, data in split._asdict().items() for key, a in data.items()}
+    with suppress(OSError), files.replacing(entry, durable=False) as partial, partial.open("wb") as new:
+        np.savez(new, allow_pickle=False, **arrays)
     return split
-
-
-def _load(entry: Path) -> Split | None:
-    try:
-        with entry.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            # the zip's CRC-32 is checked on the way
-            return Split(*({key: archive[f"{part}_{key}"] for key in ("x", "y")} for part in Split._fields))
-    except Exception:  # whatever is wrong with an entry, it can be made again
-        return None

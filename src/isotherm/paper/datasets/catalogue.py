@@ -1,17 +1,13 @@
 """All data sets by name: list them, fetch one, check what is on disk."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from isotherm.lib import arguments
-from isotherm.paper.datasets import acoustic, cifar10, digits, flights, letter, linear_regression, lookup, mnist, verify
+from isotherm.lib.types import Json
+from isotherm.paper.datasets import lookup, verify
 from isotherm.paper.datasets.lookup import DataDir
-from isotherm.paper.datasets.source import DatasetError, File, Source
-
-SOURCES = {
-    module.SOURCE.name: module.SOURCE
-    for module in (mnist, cifar10, letter, acoustic, flights, digits, linear_regression)
-}
+from isotherm.paper.datasets.source import SOURCES, DatasetError, File, Source
 
 
 class Status(NamedTuple):
@@ -22,8 +18,8 @@ class Status(NamedTuple):
     status: str
 
 
-def catalogue() -> list[dict[str, Any]]:
-    """Every data set: name, title, licence, citation, homepage, its files and their addresses."""
+def catalogue() -> list[Json]:
+    """Describe every data set: name, title, licence, citation, homepage, its files and their addresses."""
     return [
         {name: getattr(source, name) for name in ("name", "title", "licence", "citation", "homepage")}
         | {
@@ -35,7 +31,7 @@ def catalogue() -> list[dict[str, Any]]:
 
 
 def fetch(name: str, data_dir: DataDir | None = None) -> list[Path]:
-    """The paths of all files of a data set, after making sure that they are on disk and have the right content.
+    """Return the paths of all files of a data set, after making sure that they are there and have the right content.
 
     Missing files are downloaded into `data_dir/name`, or into the user's cache if no folder is given.
     """
@@ -48,7 +44,7 @@ def fetch(name: str, data_dir: DataDir | None = None) -> list[Path]:
 
 
 def check(data_dir: DataDir | None = None) -> list[Status]:
-    """The state of every file of every data set; reads what is there, downloads nothing."""
+    """Return the state of every file of every data set: read what is there, download nothing."""
     return [
         Status(source.name, file.name, _status(source, file, data_dir))
         for source in SOURCES.values()

@@ -4,19 +4,13 @@ import numpy as np
 
 from isotherm.lib import arguments
 from isotherm.lib.optional import extra
-from isotherm.paper.datasets.source import Source, Split
+from isotherm.paper.datasets.source import SOURCES, Split
 
-SOURCE = Source(
-    name="digits",
-    title="handwritten digits 0 to 9, 1,797 images of 8×8 pixels, inside scikit-learn",
-    homepage="https://archive.ics.uci.edu/dataset/80/optical+recognition+of+handwritten+digits",
-    licence="CC BY 4.0",
-    citation="Alpaydin & Kaynak, Optical recognition of handwritten digits, 1998",
-)
+SOURCE = SOURCES["digits"]
 
 
 def load(test: int = 360, seed: int = 0) -> Split:
-    """x float32 (N, 64), grey levels 0 … 16 scaled to [0, 1]; y int32 0 … 9.
+    """Load x float32 (N, 64), grey levels 0 … 16 scaled to [0, 1]; y int32 0 … 9.
 
     The test set is `test` rows drawn by `seed`, by default a fifth of all; the others are the training set.
     """

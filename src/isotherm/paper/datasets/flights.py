@@ -14,27 +14,12 @@ from numpy.typing import NDArray
 from isotherm.lib.optional import extra
 from isotherm.paper.datasets import lookup, verify
 from isotherm.paper.datasets.lookup import DataDir
-from isotherm.paper.datasets.source import Arrays, DatasetError, File, Source
+from isotherm.paper.datasets.source import SOURCES, Arrays, DatasetError
 
-NAME = "flights-3m.parquet"
-MIRRORS = ("https://cdn.jsdelivr.net/npm/vega-datasets@3.2.1/data/", "https://unpkg.com/vega-datasets@3.2.1/data/")
 LATE = 15  # minutes
 
-SOURCE = Source(
-    name="flights",
-    title="flights inside the US that were late or not, 3,000,000 rows, 229 + 228 airports",
-    homepage="https://www.npmjs.com/package/vega-datasets",
-    licence="public domain: a work of the US government",
-    citation="US Bureau of Transportation Statistics, Airline on-time performance data, January to June 2001",
-    files=(
-        File(
-            NAME,
-            tuple(mirror + NAME for mirror in MIRRORS),
-            sha256="dbeb920c90f59b6ccaff823dcc3d08f25a97fa1ce128d93f40be4e931f5900b0",
-            size=13_493_022,
-        ),
-    ),
-)
+SOURCE = SOURCES["flights"]
+NAME = SOURCE.files[0].name
 
 
 class Flights(NamedTuple):
@@ -46,7 +31,7 @@ class Flights(NamedTuple):
 
 
 def load(data_dir: DataDir | None = None) -> Flights:
-    """All flights, in the order of their dates; there is no test set. The columns, each (N,):
+    """Load all flights, in the order of their dates; there is no test set. The columns, each (N,):
 
     - `late`: float32, 1 if the delay is more than 15 minutes, else 0;
     - `log_distance`: float32, the logarithm of the miles, standardised: mean 0 and variance 1 over all rows;
@@ -79,10 +64,7 @@ def load(data_dir: DataDir | None = None) -> Flights:
 
 
 def _levels(column: Any) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """A column of text as indices into its sorted values, and these."""
+    """Return a column of text as indices into its sorted values, and these."""
     encoded = column.combine_chunks().dictionary_encode()
-    names = np.array(encoded.dictionary.to_pylist())
-    order = np.argsort(names)
-    ranks = np.empty(len(names), np.int32)
-    ranks[order] = np.arange(len(names), dtype=np.int32)
-    return ranks[encoded.indices.to_numpy()], tuple(names[order].tolist())
+    names, ranks = np.unique(encoded.dictionary.to_pylist(), return_inverse=True)
+    return ranks.astype(np.int32)[encoded.indices.to_numpy()], tuple(names.tolist())

@@ -11,31 +11,29 @@ from isotherm.paper.datasets.cache import cached
 from isotherm.paper.datasets.lookup import DataDir
 from isotherm.paper.datasets.source import Arrays, DatasetError, Source, Split
 
-MULTICLASS = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
-
 
 def load(
     source: Source, data_dir: DataDir | None, features: int, classes: int, rows: tuple[int, int] | None = None
 ) -> Split:
-    """A data set of two files, the training rows and the test rows; `rows` says how many each must have."""
-    located = lookup.locate(source, data_dir)
+    """Load a data set of two files, the training rows and the test rows; `rows` says how many each must have."""
 
-    def make() -> Split:
+    def make(located: dict[str, Path]) -> Split:
         contents = verify.read(source, located)
         return Split(*(decode(located[name], text, features, classes) for name, text in contents.items()))
 
-    split = cached(source, located.values(), "rows", make)
+    split = cached(source, data_dir, "rows", make)
     for file, part, expected in zip(source.files, split, rows or (None, None), strict=True):
         if expected not in {None, len(part["y"])}:
+            path = lookup.find(source, file, data_dir)
             raise DatasetError(
-                f"{located[file.name]} must have {expected:,} rows, got {len(part['y']):,}: it is truncated or another "
-                f"file. It is left as it is: move it away and fetch {file.name} again from {file.urls[0]}"
+                f"{path} must have {expected:,} rows, got {len(part['y']):,}: it is truncated or another file. "
+                f"It is left as it is: move it away and fetch {file.name} again from {source.urls(file)[0]}"
             )
     return split
 
 
 def decode(path: Path, text: bytes, features: int, classes: int) -> Arrays:
-    """x float32 (N, features) and y int32, labels 1 … classes becoming 0 … classes − 1."""
+    """Decode x float32 (N, features) and y int32, labels 1 … classes becoming 0 … classes − 1."""
     with extra("paper", f"reading {path.name}"):
         from sklearn.datasets import load_svmlight_file
 

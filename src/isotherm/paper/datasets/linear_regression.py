@@ -6,15 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotherm.lib import arguments
-from isotherm.paper.datasets.source import Arrays, Source
+from isotherm.paper.datasets.source import SOURCES, Arrays
 
-SOURCE = Source(
-    name="linear_regression",
-    title="synthetic linear regression with an exactly known posterior, 10,000 rows of 100 features",
-    homepage="",
-    licence="none needed: simulated from a seed",
-    citation="Gürbüzbalaban et al., Decentralized stochastic gradient Langevin dynamics, 2021 (the setting)",
-)
+SOURCE = SOURCES["linear_regression"]
 
 
 class Simulated(NamedTuple):
@@ -32,7 +26,7 @@ class ExactPosterior(NamedTuple):
 
 
 def make(N: int = 10_000, d: int = 100, seed: int = 0, scale: float = 0.1) -> Simulated:
-    """N rows with x ~ N(0, I_d), θ ~ N(0, scale² I_d) and unit noise, the same for the same seed."""
+    """Simulate N rows with x ~ N(0, I_d), θ ~ N(0, scale² I_d) and unit noise, the same for the same seed."""
     arguments.integer("N", N, 1)
     arguments.integer("d", d, 1)
     arguments.non_negative("scale", scale)
@@ -44,9 +38,9 @@ def make(N: int = 10_000, d: int = 100, seed: int = 0, scale: float = 0.1) -> Si
 
 
 def posterior(data: Arrays, prior_variance: float = 10.0, noise_variance: float = 1.0) -> ExactPosterior:
-    """The exact posterior under θ ~ N(0, v I) and noise of variance s, computed in float64:
+    """Compute the exact posterior under θ ~ N(0, v I) and noise of variance s, in float64.
 
-    covariance C = (XᵀX/s + I/v)⁻¹, mean C Xᵀy/s.
+    Its covariance is C = (XᵀX/s + I/v)⁻¹, its mean C Xᵀy/s.
     """
     arguments.positive("prior_variance", prior_variance)
     arguments.positive("noise_variance", noise_variance)

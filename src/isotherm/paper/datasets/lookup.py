@@ -1,32 +1,37 @@
-"""Where data files are: looked for in some folders, in order, and downloaded if none of them has the file.
+"""Find data files in some folders, in order; download those that none of them has, and verify them before they get
+their names.
 
 The folders are the `data_dir` argument (`--data` on the command line), `$ISOTHERM_DATA` and the user's cache. In each
 of them `FOLDER/mnist/file` and `FOLDER/file` are found, plain or as .gz, .xz or .bz2.
 """
 
 import os
+import sys
 from pathlib import Path
 
+from isotherm.lib import files
 from isotherm.lib.optional import extra
-from isotherm.paper.datasets import download
-from isotherm.paper.datasets.source import DatasetError, File, Source
+from isotherm.paper.datasets import verify
+from isotherm.paper.datasets.source import DatasetError, File, Source, WrongContentError
 
 VARIABLE = "ISOTHERM_DATA"
 SUFFIXES = ("", ".gz", ".xz", ".bz2")
+TIMEOUT = 30  # seconds without an answer, after which the next address is tried
+CHUNK = 1 << 18  # bytes between two moves of the progress bar
 
 DataDir = str | os.PathLike[str]
 
 
 def user_cache() -> Path:
-    """The folder of this user where downloads and decoded arrays are kept."""
+    """Return the folder of this user where downloads and decoded arrays are kept."""
     with extra("paper", "the cache of data sets"):
-        import pooch
+        from platformdirs import user_cache_dir
 
-    return Path(pooch.os_cache("isotherm"))
+    return Path(user_cache_dir("isotherm", appauthor=False))
 
 
 def folders(data_dir: DataDir | None) -> list[Path]:
-    """The folders to look in, in order; a folder that was named but does not exist is an error."""
+    """Return the folders to look in, in order; a folder that was named but does not exist is an error."""
     found = []
     for name, value in (("data_dir (--data)", data_dir), (f"${VARIABLE}", os.environ.get(VARIABLE) or None)):
         if value is not None:
@@ -38,27 +43,70 @@ def folders(data_dir: DataDir | None) -> list[Path]:
 
 
 def find(source: Source, file: File, data_dir: DataDir | None = None) -> Path | None:
-    """The first path at which `file` is, by itself or in its archive; None if it is nowhere."""
+    """Return the first path at which `file` is, by itself or in its archive; None if it is nowhere."""
     for folder in folders(data_dir):
         inside = [folder / source.name, folder]
+        packed = [place / source.archive for place in inside] if source.archive else []
         if source.archive:
-            inside += [place / source.archive.folder for place in inside]
+            inside += [place / source.folder for place in inside]
         paths = [place / (file.name + suffix) for place in inside for suffix in SUFFIXES]
-        if source.archive:
-            paths += [place / source.archive.name for place in inside]
-        for path in paths:
-            if path.is_file():
-                return path
+        found = next((path for path in (*paths, *packed) if path.is_file()), None)
+        if found is not None:
+            return found
     return None
 
 
 def locate(source: Source, data_dir: DataDir | None = None, into: DataDir | None = None) -> dict[str, Path]:
-    """The path of each file of `source`, by name; missing files are downloaded `into` a folder or the user's cache."""
+    """Return the path of each file, by name; download missing files `into` a folder or the user's cache."""
     located: dict[str, Path] = {}
     for file in source.files:
         path = find(source, file, data_dir)
         if path is None:
             folder, by_hand = Path(into or user_cache()).expanduser(), folders(data_dir)[0]
-            path = download.download(source, file, folder / source.name, by_hand / source.name)
+            path = download(source, file, folder / source.name, by_hand / source.name)
         located[file.name] = path
     return located
+
+
+def download(source: Source, file: File, folder: Path, by_hand: Path) -> Path:
+    """Fetch `file`, or the archive it comes in, into `folder` from the first address that gives the right content.
+
+    If no address does, the error says which were tried and that the file can be put into the folder `by_hand`.
+    """
+    reasons = []
+    for url in source.urls(file):
+        path = folder / url.rsplit("/", 1)[-1]
+        try:
+            with files.replacing(path) as partial:
+                _fetch(url, partial)
+                verify.read(source, {f.name: partial for f in (source.files if source.archive else (file,))})
+            return path
+        except WrongContentError as wrong:
+            reasons.append(f"{url} (not that file: {wrong.finding})")
+        except (OSError, ValueError) as fault:
+            reasons.append(f"{url} ({getattr(fault, 'strerror', None) or type(fault).__name__})")
+    wanted = source.archive or file.name
+    raise DatasetError(
+        f"{source.name}: {wanted} could not be downloaded from {' or '.join(reasons)}: fetch it elsewhere and put it, "
+        f"plain or compressed, into {by_hand}, or give the folder that has it (data_dir=, --data or $ISOTHERM_DATA)"
+    )
+
+
+def _fetch(url: str, path: Path) -> None:
+    """Write what the address holds to `path`, with a progress bar on a terminal."""
+    with extra("paper", "a download"):
+        import requests
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    with (
+        requests.get(url, stream=True, timeout=TIMEOUT) as response,
+        Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress,
+        path.open("wb") as file,
+    ):
+        response.raise_for_status()
+        size = int(response.headers.get("content-length", 0))
+        bar = progress.add_task(url.rsplit("/", 1)[-1], total=size or None)
+        for piece in response.iter_content(CHUNK):
+            progress.advance(bar, file.write(piece))

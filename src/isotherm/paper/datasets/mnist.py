@@ -1,48 +1,31 @@
 """MNIST: handwritten digits, 60,000 + 10,000 images of 28×28 grey pixels (LeCun, Cortes & Burges)."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isotherm.lib import arguments
 from isotherm.lib.optional import extra
-from isotherm.paper.datasets import lookup, verify
+from isotherm.paper.datasets import verify
 from isotherm.paper.datasets.cache import cached
 from isotherm.paper.datasets.images import two_classes
 from isotherm.paper.datasets.lookup import DataDir
-from isotherm.paper.datasets.source import DatasetError, File, Source, Split
+from isotherm.paper.datasets.source import SOURCES, DatasetError, Split
 
-MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
-
-SOURCE = Source(
-    name="mnist",
-    title="handwritten digits 0 to 9, 60,000 + 10,000 images of 28×28 pixels",
-    homepage="http://yann.lecun.com/exdb/mnist/",
-    licence="no formal licence; the authors ask to be cited",
-    citation="LeCun, Bottou, Bengio & Haffner, Gradient-based learning applied to document recognition, 1998",
-    files=tuple(
-        File(name, tuple(f"{mirror}{name}.gz" for mirror in MIRRORS), sha256, size)
-        for name, size, sha256 in (
-            ("train-images-idx3-ubyte", 47_040_016, "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
-            ("train-labels-idx1-ubyte", 60_008, "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
-            ("t10k-images-idx3-ubyte", 7_840_016, "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
-            ("t10k-labels-idx1-ubyte", 10_008, "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
-        )
-    ),
-)
+SOURCE = SOURCES["mnist"]
 
 
 def load(data_dir: DataDir | None = None) -> Split:
-    """All images, x uint8 (N, 784) row by row, and their digits, y int32 (N,)."""
-    located = lookup.locate(SOURCE, data_dir)
-    return cached(SOURCE, located.values(), "images", lambda: _decode(verify.read(SOURCE, located)))
+    """Load all images, x uint8 (N, 784) row by row, and their digits, y int32 (N,)."""
+    return cached(SOURCE, data_dir, "images", _decode)
 
 
 def pair(
     first: int, second: int, projection: int | None = 100, seed: int = 0, data_dir: DataDir | None = None
 ) -> Split:
-    """Two digits: x float32 (N, projection), y = +1 for `first` and −1 for `second`, float32.
+    """Load two digits: x float32 (N, projection), y = +1 for `first` and −1 for `second`, float32.
 
     Pixels/255 times a 784×projection matrix of standard normal entries, not divided by √projection: no centring, no
     intercept. The paper's step sizes are for this scale. `projection=None` keeps the pixels.
@@ -61,14 +44,14 @@ def pair(
 
 
 def principal_components(components: int = 50, data_dir: DataDir | None = None) -> Split:
-    """All ten digits: x float32 (N, components), y int32 0 … 9.
+    """Load all ten digits: x float32 (N, components), y int32 0 … 9.
 
     Pixels/255, centred at the training mean, on the training set's leading principal axes, each coordinate divided by
     its training standard deviation: over the training set every feature has mean 0 and variance 1.
     """
     arguments.integer("components", components, 1)
 
-    def project() -> Split:
+    def project(_: object) -> Split:
         with extra("paper", "principal components"):
             from sklearn.decomposition import PCA
 
@@ -76,17 +59,17 @@ def principal_components(components: int = 50, data_dir: DataDir | None = None) 
         pca = PCA(components, whiten=True, svd_solver="covariance_eigh").fit(train["x"] / 255.0)
         return Split(*(side | {"x": pca.transform(side["x"] / 255.0).astype(np.float32)} for side in (train, test)))
 
-    located = lookup.locate(SOURCE, data_dir)
-    return cached(SOURCE, located.values(), f"principal components {components}", project)
+    return cached(SOURCE, data_dir, f"principal components {components}", project)
 
 
-def _decode(contents: dict[str, bytes]) -> Split:
+def _decode(located: dict[str, Path]) -> Split:
+    contents = verify.read(SOURCE, located)
     train_x, train_y, test_x, test_y = (_idx(file.name, contents[file.name]) for file in SOURCE.files)
     return Split({"x": train_x, "y": train_y.astype(np.int32)}, {"x": test_x, "y": test_y.astype(np.int32)})
 
 
 def _idx(name: str, content: bytes) -> NDArray[np.uint8]:
-    """The idx format: 0, 0, type (8: bytes), number of axes, their lengths as big-endian int32, then the bytes."""
+    """Read the idx format: 0, 0, type (8: bytes), number of axes, their lengths as big-endian int32, then the bytes."""
     axes = content[3] if len(content) > 4 else 0
     shape = tuple(int(n) for n in np.frombuffer(content[4 : 4 + 4 * axes], ">i4"))
     if content[:3] != b"\x00\x00\x08" or len(content) != 4 + 4 * axes + math.prod(shape):

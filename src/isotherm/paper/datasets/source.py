@@ -1,6 +1,8 @@
-"""What is known of a data set before it is read: its files, where they come from, their checksums."""
+"""What is known of a data set before it is read: its files, where they come from, their checksums (sources.toml)."""
 
+import tomllib
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -29,29 +31,19 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True)
 class File:
-    """One file; name, checksum and size are those of its uncompressed content.
-
-    `sha256` and `size` are None where they are not known; the loader then checks the format instead.
-    """
+    """One file; name, checksum and size are those of its uncompressed content, None where they are not known."""
 
     name: str
-    urls: tuple[str, ...] = ()
     sha256: str | None = None
     size: int | None = None
 
 
 @dataclass(frozen=True)
-class Archive:
-    """A tar archive that holds all files of a data set in one folder; only they are ever read from it."""
-
-    name: str
-    urls: tuple[str, ...]
-    folder: str
-
-
-@dataclass(frozen=True)
 class Source:
-    """A data set: what it is, whose it is, its files (none if it is simulated or in a library)."""
+    """A data set: what it is, whose it is, its files (none if it is simulated or in a library); see sources.toml.
+
+    Of an archive, only the files in `folder` are ever read.
+    """
 
     name: str
     title: str
@@ -59,9 +51,23 @@ class Source:
     licence: str
     citation: str
     files: tuple[File, ...] = ()
-    archive: Archive | None = None
-    text: bool = False  # the files are lines of text; checksums are of the lines without blanks at their ends
+    mirrors: tuple[str, ...] = ()
+    archive: str = ""
+    folder: str = ""
+    text: bool = False
 
-    def urls(self, file: File) -> tuple[str, ...]:
-        """Where `file` can be downloaded, by itself or in the archive."""
-        return self.archive.urls if self.archive else file.urls
+    def urls(self, file: File) -> list[str]:
+        """Return where `file` can be downloaded, by itself or in the archive."""
+        return [mirror.format(self.archive or file.name) for mirror in self.mirrors]
+
+
+def read_sources() -> dict[str, Source]:
+    """Return the data sets of sources.toml by name."""
+    registry = tomllib.loads(files("isotherm.paper.datasets").joinpath("sources.toml").read_text(encoding="utf-8"))
+    return {
+        name: Source(name, **entry | {"files": tuple(File(**file) for file in entry.get("files", ()))})
+        for name, entry in registry.items()
+    }
+
+
+SOURCES = read_sources()

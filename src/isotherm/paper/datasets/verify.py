@@ -13,32 +13,29 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
 
-from isotherm.paper.datasets.source import Archive, File, Source, WrongContentError
+from isotherm.paper.datasets.source import File, Source, WrongContentError
 
 # Told by the first bytes, not by the name: browsers decompress what they download but keep the suffix.
 OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
 DECOMPRESSION_FAULTS = (EOFError, OSError, zlib.error, lzma.LZMAError)
-CHUNK = 1 << 20  # bytes a read; of a damaged file, the chunks before the damage are kept
+Part = tuple[bytes, str | None]  # a content, and the fault that stopped the reading, if any
 
 
 def read(source: Source, located: dict[str, Path]) -> dict[str, bytes]:
-    """The verified content of the located files, by name."""
-    files = {file.name: file for file in source.files}
+    """Return the verified content of the located files, by name."""
     contents: dict[str, bytes] = {}
     for path in dict.fromkeys(located.values()):
-        names = [name for name, where in located.items() if where == path]
-        if source.archive is not None and path.name.startswith(source.archive.name):
-            parts = _read_archive(path, source.archive, names)
+        files = [file for file in source.files if located.get(file.name) == path]
+        if source.archive and path.name.startswith(source.archive):
+            parts = _read_archive(path, source.folder, [file.name for file in files])
         else:
-            parts = {name: _read_plain(path) for name in names}
-        for name in names:
-            content, fault = parts.get(name, (b"", "it does not hold that file"))
-            contents[name] = _verified(source, files[name], path, content, fault)
+            parts = {file.name: _read_plain(path) for file in files}
+        contents |= {file.name: _verified(source, file, path, *parts[file.name]) for file in files}
     return contents
 
 
 def stored_digest(paths: Iterable[Path]) -> str:
-    """SHA-256 over the files as they are stored, compressed or not: equal only if every byte is."""
+    """Return the SHA-256 over the files as they are stored, compressed or not: equal only if every byte is."""
     digest = hashlib.sha256()
     for path in dict.fromkeys(paths):
         with path.open("rb") as stream:
@@ -46,8 +43,7 @@ def stored_digest(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def _read_plain(path: Path) -> tuple[bytes, str | None]:
-    """The content as far as it could be read, and the fault that stopped the reading, if any."""
+def _read_plain(path: Path) -> Part:
     with path.open("rb") as stream:
         head = stream.read(max(map(len, OPENERS)))
         stream.seek(0)
@@ -55,22 +51,19 @@ def _read_plain(path: Path) -> tuple[bytes, str | None]:
         return _drain(opener(stream, "rb") if opener else stream)
 
 
-def _drain(stream: IO[bytes]) -> tuple[bytes, str | None]:
-    chunks = []
+def _drain(stream: IO[bytes]) -> Part:
     try:
-        while chunk := stream.read(CHUNK):
-            chunks.append(chunk)
+        return stream.read(), None
     except EOFError:
-        return b"".join(chunks), "it is truncated, its compressed stream ends early"
+        return b"", "it is truncated, its compressed stream ends early"
     except DECOMPRESSION_FAULTS as fault:
-        return b"".join(chunks), f"it is damaged, its compressed stream cannot be read ({fault})"
-    return b"".join(chunks), None
+        return b"", f"it is damaged, its compressed stream cannot be read ({fault})"
 
 
-def _read_archive(path: Path, archive: Archive, names: list[str]) -> dict[str, tuple[bytes, str | None]]:
-    """The named members, in one pass and in memory: nothing is unpacked to disk, nothing else is looked at."""
-    wanted = {f"{archive.folder}/{name}": name for name in names}
-    parts: dict[str, tuple[bytes, str | None]] = {}
+def _read_archive(path: Path, folder: str, names: list[str]) -> dict[str, Part]:
+    """Read the named members, in one pass and in memory: nothing is unpacked to disk, nothing else is read."""
+    wanted = {f"{folder}/{name}": name for name in names}
+    parts: dict[str, Part] = dict.fromkeys(names, (b"", "it does not hold that file"))
     try:
         with tarfile.open(path, "r|*") as members:
             for member in members:
@@ -79,16 +72,16 @@ def _read_archive(path: Path, archive: Archive, names: list[str]) -> dict[str, t
                 if name is not None and stream is not None:
                     parts[name] = _drain(stream)
     except (tarfile.TarError, *DECOMPRESSION_FAULTS) as fault:
-        missing = (b"", f"it is truncated or damaged, the archive cannot be read to its end ({fault})")
-        return dict.fromkeys(names, missing) | parts
+        unread = (b"", f"it is truncated or damaged, the archive cannot be read to its end ({fault})")
+        return {name: part if part[1] is None else unread for name, part in parts.items()}
     return parts
 
 
 def _verified(source: Source, file: File, path: Path, content: bytes, fault: str | None) -> bytes:
-    """`content` if it is that of `file`; else an error with both checksums."""
+    """Return `content` if it is that of `file`; else raise an error with both checksums."""
     checked = b"".join(line.rstrip() + b"\n" for line in content.splitlines()) if source.text else content
-    got = hashlib.sha256(checked).hexdigest()
-    if fault is None and file.sha256 in {None, got}:
+    got = hashlib.sha256(checked).hexdigest() if fault is None else "unknown"
+    if got == file.sha256 or (fault is None and file.sha256 is None):
         return content
     why = fault or _difference(source, file, checked, got)
     finding = f"{why}; the SHA-256 of its content is {got}, expected {file.sha256 or 'unknown'}"

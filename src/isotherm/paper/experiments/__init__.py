@@ -5,8 +5,8 @@
 - From an experiment to results: `tasks` (data, model, settings) → `experiment` (which jobs a command runs) → `jobs`
   (run them, keep their results) → `cell` (sample and measure one cell, with `metrics`), `nuts` (the reference),
   `largest_step`.
-- From results to the report: `results` → `tables` (numbers, captions), `figure` (which curves), `plots` (colours,
-  markers, fonts) → `report` (the page) and `provenance` (version, commit, machine).
+- From results to the report: `results` → `tables` (numbers, captions), `plots` (which curves, colours, markers) →
+  `report` (the page, and where its numbers are from).
 - The commands: `reproduce`, `demo`, `stored_runs` (`isotherm sample`, `resume`, `check` and `report`).
 """
 

@@ -17,22 +17,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from isotherm.lib.types import Json
 from isotherm.models import DRBM, Linear, Logistic
 from isotherm.paper.datasets import Split, acoustic, cifar10, letter, linear_regression, mnist
 from isotherm.paper.experiments.experiment import Experiment
 from isotherm.paper.experiments.laplace import laplace
 from isotherm.paper.experiments.tasks import BOTH_BATCHES, METHODS, Materials, Task
 
-LARGE: Any = {"batch_size": 1000, "seeds": 1, "thin": 10, "workers": 1}  # what the RBMs share
+LARGE: Json = {"batch_size": 1000, "seeds": 1, "thin": 10, "workers": 1}  # what the RBMs share
 OPEN = "the paper leaves open which batch mCCAdL's covariance comes from: the force's, or one of its own (own batch)"
 
 
 def load_linear(data_dir: Path | None) -> Materials:
-    """The synthetic data of seed 0 and their exact posterior; `data_dir` is not needed."""
+    """Make the synthetic data of seed 0 and their exact posterior; `data_dir` is not needed."""
     data = linear_regression.make(N=10_000, d=100, seed=0, scale=0.1).data
     exact = linear_regression.posterior(data, prior_variance=10.0)
     return Materials(Linear(100, prior_variance=10.0), data, np.zeros(100, np.float32), exact=exact)
@@ -44,7 +44,7 @@ def load_logistic(features: int, read: Callable[..., Split], data_dir: Path | No
 
 
 def load_at_mode(load: Callable[[Path | None], Materials], data_dir: Path | None) -> Materials:
-    """The same, started at the posterior mode."""
+    """Load the same, started at the posterior mode."""
     materials = load(data_dir)
     return replace(materials, init=laplace(materials).mode.astype(np.float32))
 
@@ -70,7 +70,7 @@ def cifar10_pair(first: str, second: str, smallest: float) -> Task:
 
 
 def other_prior(prior_variance: float) -> Task:
-    """The letter task with another prior, one cell a method."""
+    """Make the letter task with another prior, one cell a method."""
     return replace(
         LETTER,
         dataset=f"letter-prior-{prior_variance:g}",

@@ -1,9 +1,10 @@
 """One cell of a table: a method at one step size, friction and seed. Sample, then measure the draws."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from isotherm.paper.experiments import metrics, verdicts
+from isotherm.lib.types import Json, Params, Results
+from isotherm.paper.experiments import metrics
 from isotherm.paper.experiments.tasks import Materials, Task
 from isotherm.run.labels import first_bad_steps
 from isotherm.run.sample import sample
@@ -16,7 +17,7 @@ class Cell(NamedTuple):
     seed: int
 
 
-def measure(task: Task, materials: Materials, cell: Cell, passes: float) -> dict[str, Any]:
+def measure(task: Task, materials: Materials, cell: Cell, passes: float) -> Json:
     """Sample the cell: its metrics (None if it diverged), curves, moments, what `isotherm.check` says of it, first bad
     step (or None) and times."""
     tree = draw(task, materials, cell, passes)
@@ -28,16 +29,16 @@ def measure(task: Task, materials: Materials, cell: Cell, passes: float) -> dict
         "metrics": {name: finite(value) for name, value in values.items()},
         "curves": {name: [finite(value) for value in points] for name, points in curves.items()},
         "moments": moments,
-        "check": verdicts.of_run(tree, materials, task.burn_in, cell.seed) if first_bad is None else {},
+        "check": metrics.verdict(tree, materials, task.burn_in, cell.seed) if first_bad is None else {},
         "first_bad_step": first_bad,
         "seconds": tree.attrs["sampling_time"],
         "seconds_per_step": tree.attrs["sampling_time"] / tree.attrs["steps_done"],
-        "settings": {k: v for k, v in tree.attrs.items() if not k.startswith(("sampling_time", "created"))},
+        "settings": {k: v for k, v in tree.attrs.items() if not str(k).startswith(("sampling_time", "created"))},
     }
 
 
-def draw(task: Task, materials: Materials, cell: Cell, passes: float) -> Any:
-    """The cell's run, with every draw from the first step on: each point of a curve drops a burn-in of its own."""
+def draw(task: Task, materials: Materials, cell: Cell, passes: float) -> Results:
+    """Run the cell, keeping every draw from the first step on: each point of a curve drops a burn-in of its own."""
     tree = sample(
         materials.posterior,
         task.sampler(cell.method, cell.step_size, cell.friction),
@@ -56,18 +57,18 @@ def draw(task: Task, materials: Materials, cell: Cell, passes: float) -> Any:
     return tree
 
 
-def first_bad_step(tree: Any) -> int | None:
-    """The first step after which a chain was not finite; None if every chain stayed finite."""
+def first_bad_step(tree: Results) -> int | None:
+    """Return the first step after which a chain was not finite; None if every chain stayed finite."""
     steps = first_bad_steps(tree)
     return None if steps is None or (steps < 0).all() else int(steps[steps >= 0].min())
 
 
-def parameters(tree: Any) -> Any:
-    """The draws of the only chain as parameters with a leading axis: an array, or a dict of arrays."""
+def parameters(tree: Results) -> Params:
+    """Return the draws of the only chain as parameters with a leading axis: an array, or a dict of arrays."""
     arrays = {name: variable.values[0] for name, variable in tree["posterior"].data_vars.items()}
     return arrays["theta"] if list(arrays) == ["theta"] else arrays
 
 
 def finite(value: float) -> float | None:
-    """A number JSON can hold: None for NaN and infinity."""
+    """Return a number that JSON can hold: None for NaN and infinity."""
     return float(value) if math.isfinite(value) else None

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from isotherm.lib.optional import require
+from isotherm.lib.types import Json
 from isotherm.paper.experiments import plots
 from isotherm.paper.experiments.catalogue import LINEAR_REGRESSION
 from isotherm.paper.experiments.cell import Cell, measure
@@ -20,11 +21,14 @@ INTRODUCTION = (
     f"2-Wasserstein distance of the draws to the exact posterior after {PASSES} passes, the first fifth dropped; "
     "0 is perfect."
 )
-Results = dict[Cell, dict[str, Any]]
+Results = dict[Cell, Json]
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
-def run() -> Iterator[tuple[Cell, dict[str, Any]]]:
-    """Each cell with its result, as it is done."""
+def run() -> Iterator[tuple[Cell, Json]]:
+    """Yield each cell with its result, as it is done."""
     require("matplotlib", "plots", "the figure at the end")
     materials = LINEAR_REGRESSION.load(None)
     for cell in CELLS:
@@ -33,8 +37,8 @@ def run() -> Iterator[tuple[Cell, dict[str, Any]]]:
         yield cell, result
 
 
-def table(results: Results) -> Any:
-    """Distances, a method a row, a step size a column, the smallest of each column in bold."""
+def table(results: Results) -> "Table":
+    """Make a table of distances, a method a row, a step size a column, the smallest of each column in bold."""
     from rich.table import Table
 
     columns = Table("sampler", *(f"step size {h:g}" for h in STEP_SIZES))
@@ -53,12 +57,12 @@ def table(results: Results) -> Any:
 
 
 def figure(results: Results, path: Path) -> Path:
-    """Distance against passes, one panel a step size."""
+    """Draw distance against passes, one panel a step size."""
     panels = []
     for h in STEP_SIZES:
         here = [(LABELS[cell.method], cell.method, result) for cell, result in results.items() if cell.step_size == h]
         lines = [
-            plots.Line(label, result["curves"]["passes"], result["curves"]["w2"], method)
+            plots.Curve(label, result["curves"]["passes"], result["curves"]["w2"], method)
             for label, method, result in here
             if result["first_bad_step"] is None
         ]
@@ -68,5 +72,5 @@ def figure(results: Results, path: Path) -> Path:
     return plots.save(drawn, path)
 
 
-def _divergence(result: dict[str, Any]) -> str:
+def _divergence(result: Json) -> str:
     return f"diverged at step {result['first_bad_step']}"

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from isotherm.paper.experiments import figure, largest_step, nuts, results, tables
+from isotherm.lib.types import Json
+from isotherm.paper.experiments import largest_step, nuts, plots, results, tables
 from isotherm.paper.experiments.cell import Cell, measure
 from isotherm.paper.experiments.jobs import Job, JobResult
 from isotherm.paper.experiments.report import Section
@@ -25,7 +26,7 @@ class Options(NamedTuple):
 
 @dataclass(frozen=True)
 class Experiment:
-    """`curve` names what the figure shows against passes: a key of figure.CURVES."""
+    """`curve` names what the figure shows against passes: a key of plots.CURVES."""
 
     name: str
     title: str
@@ -34,16 +35,16 @@ class Experiment:
 
     @property
     def workers(self) -> int:
-        """Cells that run at the same time: the fewest that a task allows."""
+        """Return how many cells run at the same time: the fewest that a task allows."""
         return min(task.workers for task in self.tasks)
 
     @property
     def quick_lengths(self) -> list[str]:
-        """How much shorter `--quick` is."""
+        """Say how much shorter `--quick` is."""
         return [f"{task.title}: {task.quick_passes:g} of {task.passes:g} passes" for task in self.tasks]
 
     def jobs(self, options: Options) -> list[Job]:
-        """The most important jobs first, as the command may be stopped early."""
+        """Make the jobs, the most important first, as the command may be stopped early."""
         order = {"first seed": 0, "reference": 1, "cell": 2, "largest_step": 3}
 
         def turn(job: Job) -> tuple[int, int]:
@@ -52,17 +53,17 @@ class Experiment:
 
         return sorted((job for task in self.tasks for job in task_jobs(self.name, task, options)), key=turn)
 
-    def summarise(self, done: Sequence[JobResult], figures: Path) -> tuple[list[dict[str, Any]], Section]:
-        """The entries of results.json, and the experiment's section of the report."""
+    def summarise(self, done: Sequence[JobResult], figures: Path) -> tuple[list[Json], Section]:
+        """Return the entries of results.json, and the experiment's section of the report."""
         entries = results.entries(done)
-        picture = figure.write(self.name, self.title, self.tasks, self.curve, entries, figures)
+        picture = plots.of_tasks(self.name, self.title, self.tasks, self.curve, entries, figures)
         task_tables = [table for task in self.tasks for table in tables.of_task(task, entries)]
         settings = [tables.settings(task, entries) for task in self.tasks]
         return entries, Section(self.title, "", task_tables, [picture], settings)
 
 
 def grid(task: Task, seeds: int | None = None) -> list[Cell]:
-    """Every cell of a task, seed by seed."""
+    """Return every cell of a task, seed by seed."""
     return [
         Cell(method, step_size, friction, seed)
         for seed in range(task.seeds if seeds is None else seeds)
@@ -73,24 +74,15 @@ def grid(task: Task, seeds: int | None = None) -> list[Cell]:
 
 
 def task_jobs(experiment: str, task: Task, options: Options) -> list[Job]:
-    """The reference, the cells and the searches of one task, each with the settings that determine its result."""
+    """Make the reference, the cells and the searches of one task, each with the settings that determine its result."""
     passes = task.quick_passes if options.quick else task.passes
     load, loading = cache(task.load), threading.Lock()
-    shared = {
-        "experiment": experiment,
-        "dataset": task.dataset,
-        "batch_size": task.batch_size,
-        "burn_in": task.burn_in,
-        "thin": task.thin,
-        "notes": task.notes,
-        "step_size": None,
-        "friction": None,
-        "seed": 0,
-    }
+    of_task = {name: getattr(task, name) for name in ("dataset", "batch_size", "burn_in", "thin", "notes")}
+    shared = {"experiment": experiment, **of_task, "step_size": None, "friction": None, "seed": 0}
     jobs = []
 
-    def add(name: str, compute: Callable[[Materials], dict[str, Any]], **settings: Any) -> None:
-        def load_and_compute() -> dict[str, Any]:
+    def add(name: str, compute: Callable[[Materials], Json], **settings: object) -> None:
+        def load_and_compute() -> Json:
             with loading:  # for the first job that asks; jobs run in several threads
                 materials = load(options.data_dir)
             return compute(materials)

@@ -6,9 +6,9 @@ at a small step.
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from isotherm.lib import arguments
+from isotherm.lib.types import Json
 from isotherm.paper.experiments import cell, metrics
 from isotherm.paper.experiments.tasks import Materials, Task
 
@@ -18,24 +18,17 @@ LIMIT = 0.1  # the largest step that is tried: more than 60 times the paper's la
 FRICTION = 10.0  # the larger one of the paper's tables
 
 
-class Trial(NamedTuple):
-    """One step size that was tried; `loss` is NaN when a draw was not finite."""
-
-    step_size: float
-    loss: float
-    usable: bool
-
-
 class Largest(NamedTuple):
-    """The largest usable step (None if not even the small one is), whether it is the limit that was set, all trials."""
+    """The largest usable step (None if not even the small one is), whether it is the limit that was set, and all
+    trials: step size, loss (NaN when a draw was not finite) and whether the step is usable."""
 
     step_size: float | None
     at_limit: bool
-    trials: list[Trial]
+    trials: list[tuple[float, float, bool]]
 
 
-def measure(task: Task, materials: Materials, method: str, passes: float) -> dict[str, Any]:
-    """The largest usable step of one method on a task, with every step that was tried."""
+def measure(task: Task, materials: Materials, method: str, passes: float) -> Json:
+    """Find the largest usable step of one method on a task, with every step that was tried."""
     assert task.small_step is not None
     seconds = 0.0
 
@@ -59,7 +52,7 @@ def measure(task: Task, materials: Materials, method: str, passes: float) -> dic
 
 
 def usable(loss: float, loss_at_small: float) -> bool:
-    """Finite, and at most TOLERANCE above the loss at a small step (for losses, which are positive)."""
+    """Return whether a loss is finite, and at most TOLERANCE above the loss at a small step (losses are positive)."""
     return math.isfinite(loss) and loss <= (1 + TOLERANCE) * loss_at_small
 
 
@@ -68,17 +61,12 @@ def search(loss: Callable[[float], float], small: float, limit: float, precision
 
     `loss` gives the test loss of the posterior mean of a run at a step size, NaN if any of its draws was not finite.
     """
-    small, limit = arguments.positive("small", small), arguments.positive("limit", limit)
-    if limit < small:
-        raise ValueError(f"limit must be at least small={small:g}, got {limit:g}")
-    if arguments.number("precision", precision) <= 1:
-        raise ValueError(f"precision must be greater than 1, a ratio of step sizes, got {precision!r}")
-    trials: list[Trial] = []
+    trials: list[tuple[float, float, bool]] = []
 
     def works(step_size: float) -> bool:
         value = loss(step_size)
-        trials.append(Trial(step_size, value, usable(value, trials[0].loss if trials else value)))
-        return trials[-1].usable
+        trials.append((step_size, value, usable(value, trials[0][1] if trials else value)))
+        return trials[-1][2]
 
     if not works(small):
         return Largest(None, False, trials)

@@ -1,19 +1,24 @@
-"""What is measured of a run's draws: the distance to an exact posterior, or test losses and errors of a classifier.
+"""What is measured of a run's draws: the distance to an exact posterior, or test losses and errors of a classifier; and
+what `isotherm.check` says of them.
 
 A point of a curve is what the whole run would have given, had it ended there: of the first k draws, a fifth is dropped
 as burn-in. So the last point is the result, and one run gives every point.
 """
 
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from isotherm import diagnostics
+from isotherm.lib.types import Array, Json, Params, Results
+from isotherm.models.model import Model
 from isotherm.paper.experiments.laplace import laplace
 from isotherm.paper.experiments.tasks import Materials
+from isotherm.run.check import check
+from isotherm.targets.noisy import DENSE_PARAMETERS
 
 GAUSSIAN = ("w2", "variance_ratio", "mean_error")
 CLASSIFIER = (
@@ -24,16 +29,17 @@ CLASSIFIER = (
     "predictive_error",
     "calibration_error",
 )
+CHECKED = ("checked_variance", "checked_mean_error")  # variance_ratio and mean_error, without a reference
 BLOCK = 50  # draws predicted at once: memory for their probabilities stays small
-MOST_DRAWS = 400  # draws that losses are averaged over, evenly spaced: their spread is far below that of the seeds
-MOST_MOMENTS = 2000  # parameters up to which a cell keeps its mean, for distances to a reference
+LOSS_DRAWS = 400  # draws that losses are averaged over, evenly spaced: their spread is far below that of the seeds
+MOMENT_PARAMETERS = 2000  # parameters up to which a cell keeps its mean, for distances to a reference
 
 # Metrics at the end; curves, with the number of draws at each point; moments for distances to a reference.
-Measured = tuple[dict[str, float], dict[str, list[float]], dict[str, Any]]
+Measured: TypeAlias = tuple[dict[str, float], dict[str, list[float]], Json]
 
 
-def measure(draws: Any, materials: Materials, burn_in: float, usable: bool) -> Measured:
-    """Metrics are NaN and curves empty where the draws are not usable."""
+def measure(draws: Params, materials: Materials, burn_in: float, usable: bool) -> Measured:
+    """Measure a run's draws; metrics are NaN and curves empty where they are not `usable`."""
     if usable:
         return (of_classifier if materials.exact is None else of_gaussian)(draws, materials, burn_in)
     names, curves = (CLASSIFIER, ("log_likelihood", "error")) if materials.exact is None else (GAUSSIAN, ("w2",))
@@ -41,14 +47,14 @@ def measure(draws: Any, materials: Materials, burn_in: float, usable: bool) -> M
 
 
 def windows(draws: int, burn_in: float, points: int = 40) -> list[tuple[int, int]]:
-    """The first and last draw of each point: about `points`, that end at draws/points, 2 draws/points, …, draws."""
+    """Return the first and last draw of each point: some `points`, ending at draws/points, 2 draws/points, …, draws."""
     ends = np.unique(np.linspace(draws / points, draws, points).round().astype(int))
     within = [(int(burn_in * end), int(end)) for end in ends if end - int(burn_in * end) > 1]
     return within or [(0, draws)]
 
 
 def of_gaussian(draws: np.ndarray, materials: Materials, burn_in: float) -> Measured:
-    """W2 at the end and along the way; variance over true variance; error of the mean in posterior s.d."""
+    """Measure W2 at the end and along the way; variance over true variance; error of the mean in posterior s.d."""
     exact = materials.exact
     assert exact is not None
     within = windows(len(draws), burn_in)
@@ -61,8 +67,8 @@ def of_gaussian(draws: np.ndarray, materials: Materials, burn_in: float) -> Meas
     return dict(zip(GAUSSIAN, values, strict=True)), {"draws": [last for _, last in within], "w2": distances}, {}
 
 
-def of_classifier(draws: Any, materials: Materials, burn_in: float, most: int = MOST_DRAWS) -> Measured:
-    """The paper's metrics and the predictive ones; the posterior mean's along the way; the moments of the draws."""
+def of_classifier(draws: Params, materials: Materials, burn_in: float, most: int = LOSS_DRAWS) -> Measured:
+    """Measure the paper's metrics and the predictive ones; the posterior mean's along the way; the draws' moments."""
     within = windows(len(jax.tree.leaves(draws)[0]), burn_in)
     along = [of_mean(draws, materials, first, last) for first, last in within]
     kept = jax.tree.map(lambda array: array[within[-1][0] :], draws)
@@ -76,16 +82,16 @@ def of_classifier(draws: Any, materials: Materials, burn_in: float, most: int = 
     return {name: metrics[name] for name in CLASSIFIER}, curves, moments(kept, materials)
 
 
-def of_mean(draws: Any, materials: Materials, first: int, last: int | None = None) -> tuple[float, float]:
-    """Test log loss and error of the mean over draws `first` up to `last`."""
+def of_mean(draws: Params, materials: Materials, first: int, last: int | None = None) -> tuple[float, float]:
+    """Return test log loss and error of the mean over draws `first` up to `last`."""
     x, labels = _test_set(materials)
     mean = jax.tree.map(lambda a: a[first:last].mean(axis=0, dtype=np.float64, keepdims=True).astype(a.dtype), draws)
     log_p = np.minimum(_predict(materials.model, mean, x)[0], 0)
     return diagnostics.log_loss(log_p, labels), diagnostics.error(log_p, labels)
 
 
-def predictive(draws: Any, materials: Materials, most: int = MOST_DRAWS) -> dict[str, float]:
-    """Losses averaged over at most `most` draws, evenly spaced, and of probabilities averaged over them."""
+def predictive(draws: Params, materials: Materials, most: int = LOSS_DRAWS) -> dict[str, float]:
+    """Return losses averaged over at most `most` draws, evenly spaced, and of probabilities averaged over them."""
     x, labels = _test_set(materials)
     count = len(jax.tree.leaves(draws)[0])
     chosen = np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
@@ -104,23 +110,41 @@ def predictive(draws: Any, materials: Materials, most: int = MOST_DRAWS) -> dict
     }
 
 
-def moments(draws: Any, materials: Materials) -> dict[str, Any]:
-    """Lᵀ(mean − mode) and tr(H C), with H = LLᵀ the Hessian at the mode: a reference may come later than the cell.
+def moments(draws: Params, materials: Materials) -> Json:
+    """Return Lᵀ(mean − mode) and tr(H C), with H = LLᵀ the Hessian at the mode.
 
-    Only where θ is one vector of moderate size.
+    Only where θ is one vector of moderate size. The distance to a reference is made of them, which may come later.
     """
-    if not isinstance(draws, np.ndarray) or draws.shape[1] > MOST_MOMENTS:
+    if not isinstance(draws, np.ndarray) or draws.shape[1] > MOMENT_PARAMETERS:
         return {}
     around = laplace(materials)
     whitened = (draws.astype(np.float64) - around.mode) @ np.linalg.cholesky(around.precision)
     return {"whitened_mean": whitened.mean(axis=0).tolist(), "whitened_variance": float(whitened.var(axis=0).sum())}
 
 
-def _test_set(materials: Materials) -> tuple[Any, np.ndarray]:
+def verdict(tree: Results, materials: Materials, burn_in: float, seed: int) -> Json:
+    """Return what `isotherm.check` says of a run: whether nothing is bad, which lines are, what it cost, and how far
+    variance and mean were found to be off. Empty where that would take matrices that are too large."""
+    entries = sum(np.prod(array.shape[2:], dtype=int) for array in tree["posterior"].data_vars.values())
+    if entries > DENSE_PARAMETERS:
+        return {}
+    kept = tree.isel(draw=slice(int(burn_in * tree["posterior"].sizes["draw"]), None))
+    found = check(kept, materials.posterior, materials.data, init=materials.init, seed=seed, progress=False)
+    off = (found.moments.found.trace, found.moments.found.distance) if found.moments is not None else ()
+    return {
+        "good": bool(found),
+        "bad": [line.name for line in found.table if not line.good],
+        "lines": [str(line) for line in found.table],
+        "passes": found.passes,
+        **dict(zip(CHECKED, off, strict=bool(off))),
+    }
+
+
+def _test_set(materials: Materials) -> tuple[Array, np.ndarray]:
     assert materials.test is not None
     return jnp.asarray(materials.test["x"]), np.asarray(materials.model.class_index(materials.test["y"]))
 
 
 @partial(jax.jit, static_argnames="model")
-def _predict(model: Any, draws: Any, x: Any) -> Any:
+def _predict(model: Model, draws: Params, x: Array) -> Array:
     return jax.lax.map(lambda params: model.predict(params, x), draws)

@@ -6,13 +6,13 @@ adapted. The reference's own Monte Carlo error comes from batch means.
 
 import time
 from importlib.util import find_spec
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from isotherm.lib.optional import extra
+from isotherm.lib.types import Json, Scalar, Vector
 from isotherm.paper.experiments import metrics
 from isotherm.paper.experiments.laplace import laplace, log_density
 from isotherm.paper.experiments.tasks import Materials
@@ -26,8 +26,8 @@ def available() -> bool:
     return find_spec("blackjax") is not None
 
 
-def measure(materials: Materials, draws: int, seed: int = 0) -> dict[str, Any]:
-    """Metrics and moments of all `draws` NUTS draws, the standard error of the expected log loss, the time taken."""
+def measure(materials: Materials, draws: int, seed: int = 0) -> Json:
+    """Return metrics and moments of `draws` of NUTS, the standard error of the expected log loss and the time taken."""
     began = time.perf_counter()
     positions = draw(materials, draws, seed)
     values, _, moments = metrics.of_classifier(positions, materials, 0.0, most=draws)
@@ -44,7 +44,7 @@ def measure(materials: Materials, draws: int, seed: int = 0) -> dict[str, Any]:
 @jax.numpy_dtype_promotion("standard")
 @jax.numpy_rank_promotion("allow")
 def draw(materials: Materials, draws: int, seed: int) -> np.ndarray:
-    """Draws (draws, d), float32."""
+    """Draw (draws, d), float32."""
     with extra("paper", PURPOSE):
         import blackjax  # type: ignore[import-untyped]
     around = laplace(materials)
@@ -53,7 +53,7 @@ def draw(materials: Materials, draws: int, seed: int) -> np.ndarray:
     spread = jnp.asarray(vectors / np.sqrt(values), jnp.float32)
     data = jax.tree.map(jnp.asarray, materials.data)
 
-    def density(whitened: Any) -> Any:
+    def density(whitened: Vector) -> Scalar:
         return log_density(materials.model, mode + spread @ whitened, data)
 
     warm_key, key = jax.random.split(jax.random.key(seed))
@@ -61,9 +61,6 @@ def draw(materials: Materials, draws: int, seed: int) -> np.ndarray:
     (state, adapted), _ = warmup.run(warm_key, jnp.zeros_like(mode), num_steps=WARMUP)
     kernel = blackjax.nuts(density, adapted["step_size"], jnp.ones_like(mode))
 
-    def step(state: Any, key: Any) -> Any:
-        state, _ = kernel.step(key, state)
-        return state, state.position
-
-    _, whitened = jax.jit(lambda state, keys: jax.lax.scan(step, state, keys))(state, jax.random.split(key, draws))
+    sampled = jax.jit(lambda state, keys: jax.lax.scan(lambda s, k: (kernel.step(k, s)[0],) * 2, state, keys)[1])
+    whitened = sampled(state, jax.random.split(key, draws)).position
     return np.asarray(mode[None] + whitened @ spread.T)

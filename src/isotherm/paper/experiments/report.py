@@ -1,14 +1,23 @@
-"""The files that `isotherm reproduce` leaves: results.json, results.csv and report.html, one page with all in it."""
+"""The files that `isotherm reproduce` leaves: results.json, results.csv and report.html, one page with all in it, which
+says where its numbers come from: version, commit, date and machine.
+"""
 
 import csv
 import io
 import json
+import platform
+import subprocess
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from html import escape
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from isotherm.data.processes import cores
 from isotherm.lib import files
+from isotherm.lib.types import Json
+from isotherm.lib.version import __version__
 from isotherm.report import html
 from isotherm.report.html import Table
 
@@ -40,16 +49,16 @@ class Section(NamedTuple):
     text: str = ""
     tables: Sequence[Table] = ()
     pictures: Sequence[Picture] = ()
-    settings: Any = None
+    settings: Sequence[Json] = ()
 
 
-def write_json(entries: Sequence[dict[str, Any]], path: Path) -> Path:
-    """The entries as a list; None for NaN, which JSON does not have."""
+def write_json(entries: Sequence[Json], path: Path) -> Path:
+    """Write the entries as a list; None for NaN, which JSON does not have."""
     return _write(path, json.dumps(list(entries), indent=1, allow_nan=False) + "\n")
 
 
-def write_csv(entries: Sequence[dict[str, Any]], path: Path) -> Path:
-    """One line an entry: what it is, then its metrics; lists and settings stay in results.json."""
+def write_csv(entries: Sequence[Json], path: Path) -> Path:
+    """Write one line an entry: what it is, then its metrics; lists and settings stay in results.json."""
     plain = [
         {name: value for name, value in entry.items() if not isinstance(value, dict | list)} | entry["metrics"]
         for entry in entries
@@ -64,7 +73,7 @@ def write_csv(entries: Sequence[dict[str, Any]], path: Path) -> Path:
 def write_html(
     title: str, sections: Sequence[Section], path: Path, provenance: Sequence[str], quick: Sequence[str] = ()
 ) -> Path:
-    """One page, figures inside it, nothing fetched from anywhere.
+    """Write one page, figures inside it, nothing fetched from anywhere.
 
     `provenance` says where the numbers come from; `quick` how much shorter than in full each part of a quick run was.
     """
@@ -81,8 +90,8 @@ def _section(section: Section) -> str:
     parts += [f"<p>{escape(paragraph)}</p>" for paragraph in section.text.split("\n\n") if paragraph]
     parts += [html.wide_picture(picture.path.read_bytes(), picture.caption) for picture in section.pictures]
     parts += [html.table(table) for table in section.tables]
-    if section.settings is not None:
-        settings = escape(json.dumps(section.settings, indent=1, ensure_ascii=False))
+    if section.settings:
+        settings = escape(json.dumps(list(section.settings), indent=1, ensure_ascii=False))
         parts.append(f"<details><summary>settings</summary><pre>{settings}</pre></details>")
     return "\n".join(parts)
 
@@ -90,3 +99,39 @@ def _section(section: Section) -> str:
 def _write(path: Path, text: str) -> Path:
     files.write(path, [text.encode()], durable=False)
     return path
+
+
+def describe_origin() -> list[str]:
+    """Describe the origin of a report, a phrase each."""
+    revision = commit(Path(__file__).parent)
+    return [
+        f"isotherm {__version__}",
+        *([f"commit {revision}"] if revision else []),
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        f"{processor()}, {cores()} cores",
+        f"{platform.system()} {platform.release()}",
+        f"Python {platform.python_version()}, JAX {version('jax')}",
+    ]
+
+
+def commit(folder: Path) -> str | None:
+    """Return the commit of the checkout that tracks `folder`, with -dirty if files differ from it; None without one."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+
+    try:
+        return git("describe", "--always", "--dirty", "--exclude", "*") if git("ls-files") else None
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def processor() -> str:
+    """Return the processor's name, which Linux has only in /proc/cpuinfo."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(names), "") or platform.processor() or platform.machine()

@@ -2,18 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from isotherm.lib.optional import require, sentence
 from isotherm.paper.datasets import DatasetError
-from isotherm.paper.experiments import NAMES, catalogue, jobs, nuts, provenance, report, weak_order
+from isotherm.paper.experiments import NAMES, catalogue, jobs, nuts, report, weak_order
 from isotherm.paper.experiments.experiment import Experiment, Options
 
 TITLE = "mCCAdL and eCCAdL: the paper's experiments, reproduced"
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """The experiments asked for, in the paper's order; "all" is all of them."""
+    """Return the experiments asked for, in the paper's order; "all" is all of them."""
     for name in names:
         if name not in (*NAMES, "all"):
             raise ValueError(f"NAME must be one of {', '.join(NAMES)} or all, got {name!r}")
@@ -21,12 +20,16 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 
 def experiment(name: str) -> Experiment | weak_order.WeakOrder:
-    """The experiment of this name; both kinds have the same methods."""
+    """Return the experiment of this name; both kinds have the same methods."""
     return weak_order.EXPERIMENT if name == "weak-order" else catalogue.EXPERIMENTS[name]
 
 
 def reproduce(
-    names: Sequence[str], options: Options, out: Path, tick: Callable[[int, int, str], Any], tell: Callable[[str], Any]
+    names: Sequence[str],
+    options: Options,
+    out: Path,
+    tick: Callable[[int, int, str], object],
+    tell: Callable[[str], object],
 ) -> list[Path]:
     """Run what is not on file yet; `tick(done, total, name)` after each job, `tell` in words what is left out.
 
@@ -61,7 +64,7 @@ def reproduce(
         entries += its_entries
         sections.append(section)
         quick_lengths += experiments[name].quick_lengths
-    origin = provenance.describe()
+    origin = report.describe_origin()
     if reused:
         origin.append(
             f"{reused} of {total} runs were there from earlier commands, perhaps of another version or machine"

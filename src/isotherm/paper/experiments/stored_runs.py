@@ -13,6 +13,7 @@ import xarray
 
 from isotherm import samplers
 from isotherm.data.processes import share
+from isotherm.lib.types import Results
 from isotherm.paper.experiments import catalogue
 from isotherm.paper.experiments.tasks import Materials
 from isotherm.report.report import report
@@ -36,7 +37,7 @@ def start(
     friction: float | None,
     data_dir: Path | None,
     **settings: Any,
-) -> Any:
+) -> Results:
     """Sample a problem into a new store; batch size and, unless given, number of passes are the experiment's."""
     if problem not in PROBLEMS:
         raise ValueError(f"PROBLEM must be one of {', '.join(PROBLEMS)}, got {problem!r}")
@@ -49,7 +50,7 @@ def start(
     return sample(materials.posterior, built, share(materials.data), materials.init, **settings)
 
 
-def continue_run(store: Path, steps: int | None, data_dir: Path | None) -> Any:
+def continue_run(store: Path, steps: int | None, data_dir: Path | None) -> Results:
     """Continue a run that `start` began."""
     check_is_there(store)
     if recipe.is_there(store):
@@ -61,11 +62,11 @@ def continue_run(store: Path, steps: int | None, data_dir: Path | None) -> Any:
 
 
 def check_run(store: Path, data_dir: Path | None) -> Verdict:
-    """Whether to believe a run that `start` began, or one of a table."""
+    """Say whether to believe a run that `start` began, or one of a table."""
     if recipe.is_there(store):
         return results.check_stored(store, data_dir)
     materials = materials_of(store, data_dir, "check it in Python, with isotherm.check(tree, posterior, data)")
-    return check(opened(store), materials.posterior, materials.data, init=materials.init)
+    return check(open_results(store), materials.posterior, materials.data, init=materials.init)
 
 
 def report_run(store: Path, data_dir: Path | None, out: Path) -> Verdict:
@@ -75,14 +76,14 @@ def report_run(store: Path, data_dir: Path | None, out: Path) -> Verdict:
         found = results.collect_stored(store, data_dir)
         show.write_report(found, out)
         return found.verdict
-    tree = opened(store)
+    tree = open_results(store)
     verdict = check_run(store, data_dir) if tree.attrs.get("name") in PROBLEMS else check_without_data(tree)
     report(tree, path=out, verdict=verdict)
     return verdict
 
 
-def opened(store: Path) -> Any:
-    """The results in a store. Ours have consolidated metadata; those of others may not."""
+def open_results(store: Path) -> Results:
+    """Open the results in a store. Ours have consolidated metadata; those of others may not."""
     ours = (store / HIDDEN).is_dir()
     return xarray.open_datatree(store, engine="zarr", chunks=None, consolidated=ours)
 
@@ -105,7 +106,7 @@ def check_is_there(store: Path) -> None:
         )
 
 
-def build_sampler(name: str, step_size: str, friction: float | None) -> Any:
+def build_sampler(name: str, step_size: str, friction: float | None) -> samplers.Sampler:
     if name not in SAMPLERS:
         raise ValueError(f"--sampler must be one of {', '.join(SAMPLERS)}, got {name!r}")
     try:
@@ -120,8 +121,8 @@ def build_sampler(name: str, step_size: str, friction: float | None) -> Any:
     return builder(size, friction)
 
 
-def status(tree: Any, store: Path, data_dir: Path | None) -> str:
-    """How far a run is and, if it was interrupted, the command that continues it."""
+def status(tree: Results, store: Path, data_dir: Path | None) -> str:
+    """Say how far a run is and, if it was interrupted, the command that continues it."""
     shape = dict(tree["posterior"].sizes)
     done, steps = tree.attrs["steps_done"], tree.attrs["steps"]
     line = f"{store}: step {done:,} of {steps:,}, {shape['chain']} chains of {shape['draw']:,} draws"

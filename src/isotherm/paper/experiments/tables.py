@@ -1,9 +1,10 @@
 """The tables of an experiment: what they show, their captions, and when a value is bold or shaded."""
 
 import math
+from collections.abc import Callable, Sequence
 from statistics import median
-from typing import Any
 
+from isotherm.lib.types import Json
 from isotherm.paper.experiments import largest_step, paper, results
 from isotherm.paper.experiments.results import Entries, Groups
 from isotherm.paper.experiments.tasks import LABELS, Task
@@ -32,55 +33,59 @@ SHADES = (("near", 0.01), ("close", 0.05), ("off", 0.2), ("far", math.inf))  # r
 
 
 def of_task(task: Task, entries: Entries) -> list[Table]:
-    """Every metric the cells have, a table each; then verdicts, largest steps and times."""
+    """Make a table of every metric the cells have; then of verdicts, largest steps and times."""
     cells, searches = results.of_task(entries, task), results.of_task(entries, task, "largest_step")
     groups, reference = results.by_setting(cells), results.reference_metrics(entries, task)
     shortened = max(results.passes(cells)) < task.passes
     metrics = dict.fromkeys(name for cell in cells for name in cell["metrics"])
+
+    def verdicts(friction: float, h: float) -> list[Entry]:
+        return [_verdict(groups[method, h, friction]) for method in task.methods]
+
     tables = [_metric_table(task, name, groups, reference, shortened) for name in metrics]
     if any(cell.get("check") for cell in cells):
-        tables.append(_verdict_table(task, groups))
+        tables.append(_by_setting(task, "whether to believe the draws", verdicts, VERDICTS))
     if searches:
         tables.append(_largest_step_table(task, searches))
     return [*tables, _time_table(task, cells)]
 
 
-def settings(task: Task, entries: Entries) -> dict[str, Any]:
-    """What the report prints as the settings of a task."""
+def settings(task: Task, entries: Entries) -> Json:
+    """Return what the report prints as the settings of a task."""
     cells = results.of_task(entries, task)
     return {
-        "dataset": task.dataset,
-        "step_sizes": task.step_sizes,
-        "frictions": task.frictions,
+        **{name: getattr(task, name) for name in ("dataset", "step_sizes", "frictions")},
         "samplers": task.methods,
         "seeds": sorted({cell["seed"] for cell in cells}),
         "passes": results.passes(cells),
-        "batch_size": task.batch_size,
-        "burn_in": task.burn_in,
-        "thin": task.thin,
-        "notes": task.notes,
+        **{name: getattr(task, name) for name in ("batch_size", "burn_in", "thin", "notes")},
     }
+
+
+def _by_setting(task: Task, title: str, row: Callable[[float, float], Sequence[Entry]], caption: str) -> Table:
+    """Make a table with a column a method, and a row of entries for each friction and step size."""
+    settings = [(friction, h) for friction in task.frictions for h in task.step_sizes]
+    rows = [[Entry(f"A = {friction:g}, h = {h:g}"), *row(friction, h)] for friction, h in settings]
+    return Table(f"{task.title}: {title}", ["", *(LABELS[method] for method in task.methods)], rows, caption)
 
 
 def _metric_table(task: Task, metric: str, groups: Groups, reference: dict[str, float], shortened: bool) -> Table:
     printed = paper.losses(task.dataset) if metric == "expected_log_loss" else {}
     ideal = None if metric in LOWEST else IDEAL.get(metric, reference.get(metric))
-    rows = []
-    for friction in task.frictions:
-        for h in task.step_sizes:
-            averages = {method: results.average(groups[method, h, friction], metric) for method in task.methods}
-            numbers = [value for value, _ in averages.values() if not math.isnan(value)]
-            best = min(numbers, key=lambda value: abs(value - (ideal or 0.0)), default=math.nan)
-            row = [Entry(f"A = {friction:g}, h = {h:g}")]
-            for method, (value, spread) in averages.items():
-                setting = method, h, friction
-                detail = _beside_paper(value, printed[setting], shortened) if setting in printed else ""
-                diverged = results.first_divergence(groups[setting])
-                row.append(_entry(value, spread, detail, diverged, _shade(value, ideal), value == best))
-            rows.append(row)
-    columns = ["", *(LABELS[method] for method in task.methods)]
-    caption = _caption(metric, reference, bool(printed), shortened)
-    return Table(f"{task.title}: {METRICS.get(metric, metric)}", columns, rows, caption)
+
+    def row(friction: float, h: float) -> list[Entry]:
+        averages = {method: results.average(groups[method, h, friction], metric) for method in task.methods}
+        numbers = [value for value, _ in averages.values() if not math.isnan(value)]
+        best = min(numbers, key=lambda value: abs(value - (ideal or 0.0)), default=math.nan)
+        entries = []
+        for method, (value, spread) in averages.items():
+            setting = method, h, friction
+            detail = _beside_paper(value, printed[setting], shortened) if setting in printed else ""
+            diverged = results.first_divergence(groups[setting])
+            entries.append(_entry(value, spread, detail, diverged, _shade(value, ideal), value == best))
+        return entries
+
+    return _by_setting(task, METRICS.get(metric, metric), row, _caption(metric, reference, bool(printed), shortened))
 
 
 def _caption(metric: str, reference: dict[str, float], printed: bool, shortened: bool) -> str:
@@ -96,7 +101,7 @@ def _caption(metric: str, reference: dict[str, float], printed: bool, shortened:
 
 
 def _beside_paper(value: float, printed: float, shortened: bool) -> str:
-    """The paper's value; ours as a percentage of it only after a run of full length."""
+    """Return the paper's value; ours as a percentage of it only after a run of full length."""
     if shortened or not math.isfinite(printed) or math.isnan(value):
         return f"paper {_number(printed)}"
     return f"paper {_number(printed)} ({100 * (value / printed - 1):+.1f} %)"
@@ -122,21 +127,8 @@ def _number(value: float) -> str:
     return f"{value:.4f}" if abs(value) < 1000 else f"{value:.3g}"
 
 
-def _verdict_table(task: Task, groups: Groups) -> Table:
-    rows = [
-        [
-            Entry(f"A = {friction:g}, h = {h:g}"),
-            *(_verdict(groups[method, h, friction]) for method in task.methods),
-        ]
-        for friction in task.frictions
-        for h in task.step_sizes
-    ]
-    columns = ["", *(LABELS[method] for method in task.methods)]
-    return Table(f"{task.title}: whether to believe the draws", columns, rows, VERDICTS)
-
-
 def _verdict(group: Entries) -> Entry:
-    """Of the seeds of a setting."""
+    """Sum up the verdicts on the seeds of a setting."""
     if (diverged := results.first_divergence(group)) is not None:
         return Entry(f"NaN, step {diverged}", "", "diverged")
     said = [cell["check"] for cell in group if cell.get("check")]

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from isotherm import samplers
 from isotherm.lib.types import Batch, Params
+from isotherm.models.model import Model
 from isotherm.paper.datasets.linear_regression import ExactPosterior
 from isotherm.posterior import Posterior
 
@@ -26,7 +26,7 @@ METHODS = tuple(method for method in LABELS if method != "mccadl-own")
 class Materials:
     """A task's arrays and model, loaded: `exact` where the posterior is known, `test` where there is a test set."""
 
-    model: Any
+    model: Model
     data: Batch
     init: Params
     test: Batch | None = None
@@ -68,8 +68,8 @@ class Task:
     small_step: float | None = None
     notes: str = ""
 
-    def sampler(self, method: str, step_size: float, friction: float) -> Any:
-        """A method is a sampler's name; after a dash, the batch that mCCAdL's covariance comes from."""
+    def sampler(self, method: str, step_size: float, friction: float) -> samplers.Sampler:
+        """Build the sampler that a method names; after a dash, the batch that mCCAdL's covariance comes from."""
         name, _, batch = method.partition("-")
         more = {"covariance_batch": batch} if batch else {}
         return getattr(samplers, name)(step_size, friction, **more)

@@ -5,11 +5,10 @@ A linear-Gaussian model whose gradient noise is known: one example has log-likel
 flat prior. x ~ N(0, diag(σ²)) with variances from ¼ to 4, so that no scalar thermostat can balance the noise.
 mCCAdL runs twice: with S estimated from each batch, as always, and with S known.
 
-Settings were tried three times. With N = 10,000, n = 50 and A = 1, the first, SGNHT's bias was 17 to 24 times the
-variance at every step from 2.5e-4 to 2e-3, so no order could be read off; A is now the frequency of the well and
-N/n = 20. With the default thermal mass, μ = D, SGNHT's friction still drifted after 40,000 steps (from 45 to 206 at
-h = 4.5e-3), so that short and long runs disagreed; with μ = 0.02 it follows at once. The slope is fitted to biases
-below ½ because mCCAdL's curve bends above.
+A is the frequency of the well and N/n = 20: at A = 1 and N/n = 200, SGNHT's bias is 17 to 24 times the variance at
+every step from 2.5e-4 to 2e-3, so that no order can be read off. With the default thermal mass, μ = D, SGNHT's friction
+still drifts after 40,000 steps; with μ = 0.02 it follows at once. The slope is fitted to biases below ½ because
+mCCAdL's curve bends above.
 """
 
 import math
@@ -17,6 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ import numpy as np
 from jax.tree_util import register_static
 
 from isotherm import samplers
-from isotherm.paper.experiments import figure, plots
+from isotherm.lib.types import Batch, Json, Scalar, Vector
+from isotherm.paper.experiments import plots
 from isotherm.paper.experiments.cell import first_bad_step
 from isotherm.paper.experiments.experiment import Options
 from isotherm.paper.experiments.jobs import Job, JobResult
@@ -50,22 +51,22 @@ NAMES = LABELS | {"mccadl-known": "mCCAdL, S known", "mccadl": "mCCAdL, S from t
 
 @cache
 def data() -> np.ndarray:
-    """x (N, D), with variances from ¼ to 4."""
+    """Draw x (N, D), with variances from ¼ to 4."""
     spread = np.geomspace(0.5, 2, D)
     return (np.random.default_rng(0).standard_normal((N, D)) * spread).astype(np.float32)
 
 
-def log_likelihood(theta: Any, x: Any) -> Any:
+def log_likelihood(theta: Vector, x: Vector) -> Scalar:
     return -0.5 * jnp.sum((x - theta) ** 2)
 
 
-def log_prior(theta: Any) -> Any:
+def log_prior(theta: Vector) -> Scalar:
     return 0.0 * jnp.sum(theta)
 
 
 @cache
 def known_covariance() -> np.ndarray:
-    """S = (N²/n) Cov(x), of batches with replacement."""
+    """Return S = (N²/n) Cov(x), of batches with replacement."""
     return N**2 / BATCH * np.cov(data().astype(np.float64).T, bias=True)
 
 
@@ -73,7 +74,7 @@ def known_covariance() -> np.ndarray:
 class Known(Target):
     """The same posterior, with the covariance of its noisy force known rather than estimated."""
 
-    def noisy(self, position: Any, batch: Any, **more: Any) -> Noisy:
+    def noisy(self, position: Vector, batch: Batch, **more: Any) -> Noisy:
         estimated = super().noisy(position, batch, **more)
         values, vectors = np.linalg.eigh(known_covariance())
         root = jnp.asarray(vectors * np.sqrt(values), position.dtype)
@@ -86,14 +87,14 @@ class Known(Target):
 ESTIMATED, KNOWN = Target(log_likelihood, log_prior), Known(log_likelihood, log_prior)
 
 
-def sampler(variant: str, step_size: float) -> Any:
-    """Lanczos at full rank, so that C is exact."""
+def sampler(variant: str, step_size: float) -> samplers.Sampler:
+    """Build the sampler of a variant, with Lanczos at full rank, so that C is exact."""
     more = {"rank": D} if variant.startswith("mccadl") else {}
     return getattr(samplers, variant.removesuffix("-known"))(step_size, FRICTION, thermal_mass=THERMAL_MASS, **more)
 
 
-def bias(variant: str, step_size: float, steps: int) -> dict[str, Any]:
-    """(⟨|θ − x̄|²⟩ − D/N)/(D/N) with its standard error over chains."""
+def bias(variant: str, step_size: float, steps: int) -> Json:
+    """Measure (⟨|θ − x̄|²⟩ − D/N)/(D/N) with its standard error over chains."""
     began = time.perf_counter()
     centre = data().mean(axis=0, dtype=np.float64)
     tree = sample(
@@ -126,7 +127,7 @@ def bias(variant: str, step_size: float, steps: int) -> dict[str, Any]:
 
 
 def slope(step_sizes: Sequence[float], biases: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
-    """Of log|bias| against log h and its error, by weighted least squares, from biases beyond 3 errors and below ½."""
+    """Fit the slope of log|bias| on log h, with error, by weighted least squares; biases beyond 3 errors and below ½."""
     points = [(h, abs(b), e) for h, b, e in zip(step_sizes, biases, errors, strict=True) if 3 * e < abs(b) < 0.5]
     if len(points) < 2:
         return math.nan, math.nan
@@ -143,29 +144,15 @@ class WeakOrder:
 
     def jobs(self, options: Options) -> list[Job]:
         steps = QUICK_STEPS if options.quick else STEPS
+        shared = {"kind": "cell", "experiment": self.name, "dataset": "gaussian-mean", "friction": FRICTION, "seed": 0}
+        sizes = {"rows": N, "parameters": D, "batch_size": BATCH, "chains": CHAINS, "steps": steps, "burn_in": 0.2}
         jobs = []
-        for variant in VARIANTS:
-            for h in STEP_SIZES:
-                settings = {
-                    **attributes(sampler(variant, h)),
-                    "kind": "cell",
-                    "experiment": self.name,
-                    "dataset": "gaussian-mean",
-                    "sampler": variant,
-                    "step_size": h,
-                    "friction": FRICTION,
-                    "seed": 0,
-                    "rows": N,
-                    "parameters": D,
-                    "batch_size": BATCH,
-                    "chains": CHAINS,
-                    "steps": steps,
-                    "burn_in": 0.2,
-                }
-                jobs.append(Job(f"{self.name}/{variant}-h{h:g}", settings, partial(bias, variant, h, steps)))
+        for variant, h in product(VARIANTS, STEP_SIZES):
+            settings = {**attributes(sampler(variant, h)), **shared, "sampler": variant, "step_size": h, **sizes}
+            jobs.append(Job(f"{self.name}/{variant}-h{h:g}", settings, partial(bias, variant, h, steps)))
         return jobs
 
-    def summarise(self, done: Sequence[JobResult], figures: Path) -> tuple[list[dict[str, Any]], Section]:
+    def summarise(self, done: Sequence[JobResult], figures: Path) -> tuple[list[Json], Section]:
         cells = [{**one.job.settings, **one.result} for one in done]
         lines, rows, diverged = [], [], []
         for variant in VARIANTS:
@@ -175,21 +162,21 @@ class WeakOrder:
                 diverged.append(f"{NAMES[variant]} diverged from h = {min(bad):.2g} on")
             h = [cell["step_size"] for cell in finite]
             biases, errors = ([cell["metrics"][m] for cell in finite] for m in ("relative_bias", "standard_error"))
-            lines.append(plots.Line(NAMES[variant], h, [abs(b) for b in biases], variant, 1.0, errors))
+            lines.append(plots.Curve(NAMES[variant], h, [abs(b) for b in biases], variant, 1.0, errors))
             order, uncertain = slope(h, biases, errors)
             fitted = "–" if math.isnan(order) else f"{order:.2f} ± {uncertain:.2f}"
             rows.append([Entry(NAMES[variant]), *map(_entry, mine), Entry(fitted)])
         panel = plots.Panel("", lines, note="\n".join(diverged))
         drawn = plots.draw([[panel]], "step size", "|relative bias of ⟨θ²⟩|", xscale="log", yscale="log")
         caption = f"{self.title}. The band around a line: ± one standard error over {CHAINS} chains."
-        picture = figure.save(drawn, figures, self.name, caption)
+        picture = plots.save_picture(drawn, figures, self.name, caption)
         columns = ["", *(f"h = {h:g}" for h in STEP_SIZES), "slope"]
         caption = "Relative bias ± standard error over chains. Slope of log|bias| on log h for 3 errors < |bias| < 0.5."
         table = Table(self.title, columns, rows, caption)
         return cells, Section(self.title, (__doc__ or "").split("\n\n", 1)[1], [table], [picture])
 
 
-def _entry(cell: dict[str, Any]) -> Entry:
+def _entry(cell: Json) -> Entry:
     if cell["first_bad_step"] is not None:
         return Entry(f"NaN, step {cell['first_bad_step']}", shade="diverged")
     return Entry(f"{cell['metrics']['relative_bias']:+.4f} ± {cell['metrics']['standard_error']:.4f}")
