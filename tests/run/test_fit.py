@@ -1,5 +1,6 @@
 """`isotherm.fit` as a whole: right where the answer is known, and honest where anchoring does not apply."""
 
+import dataclasses
 import signal
 import warnings
 
@@ -12,7 +13,11 @@ import pytest
 import isotherm
 from isotherm.models import DRBM
 from isotherm.paper.datasets import letter
+from isotherm.run.assemble import RunSettings
+from isotherm.run.fit import choose
+from isotherm.run.plan import Goal
 from isotherm.targets.newton import CannotAnchor
+from isotherm.targets.target import with_defaults
 
 RNG = np.random.default_rng(0)
 
@@ -169,6 +174,23 @@ def test_a_funnel_with_five_groups():
     assert (abs(effects.mean(axis=(0, 1)) - means) < 4 * np.sqrt(1 / 20)).all()  # shrunk, but not by more
 
 
+@pytest.mark.parametrize(
+    ("bend", "finite", "at_mode"), [(0.1, True, True), (0.7, True, False), (0.7, False, True)], ids=str
+)
+def test_plain_chains_begin_at_a_mode_unless_it_is_far_from_a_gaussian(linear, monkeypatch, bend, finite, at_mode):
+    """A centred hierarchy has a spike where its scale is 0: chains that begin there do not leave it, though the start
+    that they were given is better, if they stay finite from there."""
+    data, init = linear[2], np.full(3, 0.5, np.float32)
+    found = isotherm.anchor(LINEAR, data, init, progress=False)
+    found = dataclasses.replace(found, findings=found.findings._replace(bend=bend, modes=2))
+    monkeypatch.setattr("isotherm.run.fit.anchor", lambda *_, **__: found)
+    monkeypatch.setattr("isotherm.run.fit.good_chains", lambda _: np.full(2, finite))
+    target, _, _ = with_defaults(LINEAR, data, init)
+    with pytest.warns(RuntimeWarning, match="without anchoring"):
+        chosen = choose(target, data, init, RunSettings(chains=2), True, Goal(400, 1000), progress=False)
+    np.testing.assert_array_equal(chosen.run.starts, [found.mode if at_mode else init] * 2)
+
+
 def mixture(means, x):
     return jnp.logaddexp(-0.5 * (x - means[0]) ** 2, -0.5 * (x - means[1]) ** 2)
 
@@ -248,7 +270,7 @@ def test_a_network():
 @pytest.mark.long
 def test_a_hierarchy_that_is_not_centred():
     """40 groups of 500 rows: its mode is many standard deviations from where its draws are. It is not anchored there,
-    and plain chains, which begin at the mode, stay finite; that these few steps are not enough is said."""
+    and plain chains stay finite; that these few steps are not enough is said."""
     group = np.arange(20_000, dtype=np.int32) % 40
     data = {"y": (RNG.standard_normal(40)[group] + RNG.standard_normal(20_000)).astype(np.float32), "group": group}
 

@@ -30,7 +30,7 @@ ANCHORED_BURN_IN = 100  # steps on an anchored posterior: chains start at typica
 FIRST_DRAWS = 400  # fewest draws of each chain before convergence is first computed
 STEPS_A_DRAW = 2.5  # about what an effective draw takes on an anchored posterior
 ANCHORED_STEPS = 200_000  # steps
-PILOT_STEPS = 300  # steps that show whether the noise is what it was measured to be
+PILOT_STEPS = 300  # steps that show whether chains stay finite, and whether the noise is what it was measured to be
 BEND_BOUND = 0.6  # the relative difference of the force from a Gaussian's, at typical draws
 FRICTION_EXCESS = 2.0  # by how much ξ may be above A, beside 5 of its standard deviations
 EXACT_ROWS = 5_000  # rows, of which all can be used at every step
@@ -119,9 +119,14 @@ def choose(
         return Choice(run, Plan(ANCHORED_BURN_IN + draws, ANCHORED_BURN_IN, 1), goal)
     if anchored:
         warn(why_not)
-    if found is not None and not is_function(init):
-        init = found.mode
-    return plain_choice(target, data, init, settings, goal, why_not)
+    if found is None or is_function(init):
+        return plain_choice(target, data, init, settings, goal, why_not)
+    if found.findings.bend > BEND_BOUND and init is not None:
+        # A hierarchy has a spike where its scale is 0, which chains do not leave: any start that works is better.
+        choice = plain_choice(target, data, init, settings, goal, why_not)
+        if good_chains(pilot(choice.run)).all():
+            return choice
+    return plain_choice(target, data, found.mode, settings, goal, why_not)
 
 
 def anchored_or_why_not(
@@ -168,18 +173,23 @@ def without_anchor(reason: str, rows: int) -> str:
 
 def too_hot(anchored: Anchored, data: Batch, settings: RunSettings) -> str:
     """Return in words how a short run shows that the noise is not what it was measured to be; "" if it does not."""
-    run = assemble(anchored, eccadl(), data, None, settings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        tree = run_to_end(run, Plan(PILOT_STEPS, PILOT_STEPS // 2, 1), None, progress=False, judged=False)
-    if tree.attrs["interrupted"]:
-        raise KeyboardInterrupt
+    tree = pilot(assemble(anchored, eccadl(), data, None, settings))
     friction = float(tree["sample_stats"]["friction"].mean())
     if not good_chains(tree).all():
         return "chains on the anchored posterior diverge: it is wider than its Taylor polynomials are good for"
     if friction > 1 + FRICTION_EXCESS + 5 / len(anchored.gradient) ** 0.5:
         return f"the anchored force has noise that changes from place to place (friction {friction:.1f} instead of 1)"
     return ""
+
+
+def pilot(run: Run) -> Results:
+    """Return the results of a short run, which nobody is warned of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        tree = run_to_end(run, Plan(PILOT_STEPS, PILOT_STEPS // 2, 1), None, progress=False, judged=False)
+    if tree.attrs["interrupted"]:
+        raise KeyboardInterrupt
+    return tree
 
 
 def anchored_notes(anchored: Anchored) -> Json:
