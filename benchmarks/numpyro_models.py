@@ -18,7 +18,7 @@ import numpy as np
 from numpyro.infer import MCMC, NUTS
 
 import isotherm
-from isotherm.run.verdict import entry
+from isotherm.targets.parameters import entry
 from numpyro_zoo import Case, cases
 
 CHAINS = 4

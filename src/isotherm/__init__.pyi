@@ -2,6 +2,8 @@ from . import bridges, diagnostics, models, samplers
 from .bridges.numpyro import from_numpyro
 from .data.on_disk import DataError
 from .data.processes import ProcessLost
+from .diagnostics.check import Verdict, check
+from .diagnostics.verdict import VerdictWarning
 from .estimators import (
     BayesianLinearRegression,
     BayesianLogisticRegression,
@@ -15,12 +17,10 @@ from .paper import datasets
 from .posterior import Posterior
 from .predict import predict
 from .report.report import report
-from .run.check import Verdict, check
 from .run.fit import fit
 from .run.largest_step import largest_step
 from .run.resume import resume
 from .run.sample import sample
-from .run.verdict import VerdictWarning
 from .samplers import Sampler, ccadl, eccadl, mccadl, msgld, sghmc, sgld, sgnht
 from .store import StoreError
 from .targets.anchor import anchor

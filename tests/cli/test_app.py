@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 import isotherm
 from isotherm.cli.app import app
+from isotherm.diagnostics.check import Verdict
 from isotherm.paper.datasets import DatasetError
 from isotherm.paper.experiments import demo, reproduce, stored_runs
-from isotherm.run.check import Verdict
 
 RUNNER = CliRunner()
 PROGRAM = "import sys; from isotherm.cli.app import app; app(prog_name='isotherm', args=sys.argv[1:])"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray
 
-from isotherm.diagnostics.convergence import Convergence, convergence
+from isotherm.diagnostics.convergence import Convergence, convergence, watched
 
 RNG = np.random.default_rng(0)
 
@@ -58,7 +58,7 @@ def test_also_of_few_draws_of_ties_and_of_chains_apart(chains, draws):
 
 def test_more_parameters_than_are_looked_at_together(monkeypatch):
     together = convergence(DRAWS)
-    monkeypatch.setattr("isotherm.diagnostics.convergence.BLOCK", 1)
+    monkeypatch.setattr("isotherm.diagnostics.convergence.BLOCK_DRAWS", 1)
     for mine, theirs in zip(convergence(DRAWS), together, strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
@@ -120,3 +120,23 @@ def test_least_is_of_bulk_and_tail():
     np.testing.assert_array_equal(
         Convergence(np.array([1.0, 9.0]), np.array([5.0, 2.0]), np.ones(2)).least_ess, [1.0, 2.0]
     )
+
+
+def test_all_parameters_are_watched_unless_there_are_thousands():
+    np.testing.assert_array_equal(watched([4000, 96]), np.arange(4096))
+    some = watched([100_000])
+    assert len(np.unique(some)) == 1024
+    assert (np.diff(some) > 0).all()
+    assert some.max() > 90_000
+    np.testing.assert_array_equal(some, watched([100_000]))
+
+
+def test_small_parameters_are_watched_whole():
+    some = watched([50_000, 1, 100, 50_000])
+    assert len(np.unique(some)) == 1024
+    assert set(range(50_000, 50_101)) < set(some)
+    assert (some < 50_000).sum() == 461
+
+
+def test_of_very_many_parameters_some_are_watched():
+    assert len(watched([1] * 5000)) == 1024

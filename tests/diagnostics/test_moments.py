@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 import scipy.linalg
-
-from isotherm.diagnostics import gaussian_w2, mean_error, variance_ratio
+from isotherm.paper.experiments.moments import gaussian_w2, mean_error, variance_ratio
 
 
 def test_by_hand():

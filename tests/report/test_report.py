@@ -9,10 +9,10 @@ import pytest
 import xarray
 
 import isotherm
+from isotherm.diagnostics.check import Moments, Verdict, check_without_data
 from isotherm.diagnostics.stein import SteinMoments, SteinTails
+from isotherm.diagnostics.verdict import Line
 from isotherm.report import html, plots, report
-from isotherm.run.check import Moments, Verdict, check_without_data
-from isotherm.run.verdict import Line
 
 LARGEST = 2_000_000
 

@@ -5,14 +5,18 @@ import select
 import signal
 import subprocess
 import sys
+import warnings
 
 import arviz_stats
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray
+from jax.nn import log_sigmoid
 from threadpoolctl import threadpool_info
 
 import isotherm
+from isotherm.diagnostics.verdict import VerdictWarning
 from isotherm.run import chains, execute
 from isotherm.run.plan import Goal, Plan
 from isotherm.run.sample import run_to_end
@@ -239,3 +243,77 @@ def test_what_a_bar_says():
     bar.see(execute.Chunk(60, Plan(400, 60, 1), 0, {}, np.array([-1]), 1.0, None))
     assert (task.description, task.completed, task.fields) == ("sampling", 60, {"speed": "1", "temperature": "–"})
     assert task.total == 400
+
+
+def test_a_short_run_warns_and_keeps_its_words(sample):
+    with pytest.warns(VerdictWarning, match="do not rely on this run yet: effective draws") as told:
+        found = sample(steps=60)
+    sentences = [str(each.message) for each in told if each.category is VerdictWarning]
+    assert found.attrs["warnings"].splitlines() == sentences
+
+
+def test_a_warning_of_the_verdict_points_at_the_users_line(sample):
+    with pytest.warns(VerdictWarning) as told:
+        sample(steps=60)
+    assert {each.filename for each in told} == {sample.__code__.co_filename}
+
+
+def test_a_stored_run_keeps_them_too(sample, tmp_path):
+    with pytest.warns(VerdictWarning, match="effective draws"):
+        found = sample(steps=60, store=tmp_path / "run.zarr")
+    with xarray.open_datatree(tmp_path / "run.zarr", engine="zarr") as stored:
+        assert stored.attrs["warnings"] == found.attrs["warnings"]
+        assert "effective draws" in stored.attrs["warnings"]
+
+
+@pytest.mark.slow
+def test_a_good_run_is_silent(sample):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = sample(isotherm.eccadl(), steps=6_000, thin=6)
+    assert "warnings" not in found.attrs
+
+
+def test_a_stored_run_that_is_extended_until_it_is_good_forgets_them(sample, posterior, data, tmp_path):
+    with pytest.warns(VerdictWarning, match="effective draws"):
+        sample(isotherm.eccadl(), steps=60, thin=6, store=tmp_path / "run.zarr")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = isotherm.resume(tmp_path / "run.zarr", posterior, data, steps=6_000, progress=False)
+    assert "warnings" not in found.attrs
+
+
+def test_python_silences_them(sample):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", VerdictWarning)
+        sample(steps=60)
+    assert told == []
+
+
+@pytest.mark.slow
+def test_rare_levels_under_plain_batches_do_not_come_back_in_silence():
+    """Levels with 20 rows of 20,000 are in one batch of 200 out of five, and then kick with 100 times their weight."""
+    rng = np.random.default_rng(0)
+    rows, levels, rare = 20_000, 20, 15
+    level = np.concatenate([np.repeat(np.arange(rare), 20), rng.integers(rare, levels, rows - 20 * rare)])
+    late = rng.random(rows) < 1 / (1 + np.exp(1.5 - 0.5 * rng.standard_normal(levels)[level]))
+    data = {"level": level.astype(np.int32), "late": late.astype(np.float32)}
+
+    def log_likelihood(params, example):
+        return log_sigmoid((2 * example["late"] - 1) * (params["intercept"] + params["level"][example["level"]]))
+
+    def log_prior(params):
+        return -2 * (jnp.sum(params["level"] ** 2) + params["intercept"] ** 2)
+
+    init = {"intercept": np.float32(0), "level": np.zeros(levels, np.float32)}
+    posterior = isotherm.Posterior(log_likelihood, log_prior)
+    with pytest.warns(VerdictWarning) as told:
+        found = isotherm.sample(
+            posterior, isotherm.eccadl(), data, init, batch_size=200, passes=10, chains=4, progress=False
+        )
+    words = " ".join(str(each.message) for each in told)
+    assert "R-hat" in words or "friction" in words
+    assert "effective draws" in words
+    assert "level[" in words
+    assert found.attrs["warnings"]

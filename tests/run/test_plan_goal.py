@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from isotherm.diagnostics.convergence import Convergence, convergence
-from isotherm.run.plan import STEP_LIMIT, Goal, Plan, watched
+from isotherm.run.plan import STEP_LIMIT, Goal, Plan
 
 PLAN = Plan(steps=500, burn_in=100, thin=2)  # 200 draws
 RNG = np.random.default_rng(0)
@@ -76,26 +76,6 @@ def test_time():
     assert not Goal(400, 10).is_over(1e9)
     assert not Goal(400, 10, 2.0).is_over(1.9)
     assert Goal(400, 10, 2.0).is_over(2.0)
-
-
-def test_all_parameters_are_watched_unless_there_are_thousands():
-    np.testing.assert_array_equal(watched([4000, 96]), np.arange(4096))
-    some = watched([100_000])
-    assert len(np.unique(some)) == 1024
-    assert (np.diff(some) > 0).all()
-    assert some.max() > 90_000
-    np.testing.assert_array_equal(some, watched([100_000]))
-
-
-def test_small_parameters_are_watched_whole():
-    some = watched([50_000, 1, 100, 50_000])
-    assert len(np.unique(some)) == 1024
-    assert set(range(50_000, 50_101)) < set(some)
-    assert (some < 50_000).sum() == 461
-
-
-def test_of_very_many_parameters_some_are_watched():
-    assert len(watched([1] * 5000)) == 1024
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from isotherm.paper.experiments.moments import gaussian_w2
 
 import isotherm
-from isotherm.diagnostics import gaussian_w2
 from isotherm.models import Linear
 from isotherm.paper.datasets import linear_regression
 

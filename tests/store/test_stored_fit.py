@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import isotherm
+from isotherm.diagnostics.verdict import VerdictWarning
 from isotherm.run import fit as fitting
-from isotherm.run.verdict import VerdictWarning
 
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((2000, 2)).astype(np.float32)

@@ -15,10 +15,10 @@ import jax
 import numpy as np
 
 from isotherm.bridges.numpyro_rows import Latent, ModelFunction, split_by_rows
+from isotherm.diagnostics.verdict import UNCONSTRAINED, as_sampled
 from isotherm.lib.optional import extra
 from isotherm.lib.types import Batch, Params, RandomKey, Results
 from isotherm.posterior import PosteriorWithDefaults
-from isotherm.run.labels import UNCONSTRAINED, as_sampled
 from isotherm.targets.checks import as_arrays, check_data
 
 START_RADIUS = 0.1  # chains start at unconstrained values between −0.1 and 0.1

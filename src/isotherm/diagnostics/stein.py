@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-BLOCKS = 8  # of each chain, whose means give the errors: they should be longer than the autocorrelation time
+from isotherm.diagnostics.convergence import standard_errors
+
 REACH = 2.5  # standard deviations up to which f = z³ − 3z grows
 TAILS_UNIT = 0.66988  # −E[f' + fF] for each unit of a small excess kurtosis: less than 1, since f is held
 
@@ -84,16 +85,6 @@ def _centred(positions: np.ndarray, forces: np.ndarray) -> tuple[np.ndarray, np.
         )
     z, F = (np.asarray(array, np.float64) for array in (positions, forces))
     return z - z.mean(axis=(0, 1)), F
-
-
-def standard_errors(values: np.ndarray) -> np.ndarray:
-    """Standard errors of the means of values by (chain, draw, …), from the means of blocks of draws."""
-    chains, draws = values.shape[:2]
-    blocks = min(BLOCKS, draws)
-    length = draws // blocks
-    means = values[:, : blocks * length].reshape(chains, blocks, length, *values.shape[2:]).mean(axis=2)
-    flat = means.reshape(chains * blocks, *values.shape[2:])
-    return np.asarray(flat.std(axis=0, ddof=min(1, len(flat) - 1)) / np.sqrt(len(flat)))
 
 
 class Bias(NamedTuple):

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from isotherm.diagnostics.check import Verdict, check
 from isotherm.estimators.rows import Rows, fill_up, make_rows
 from isotherm.lib import arguments
 from isotherm.lib.types import Params, Results
@@ -25,7 +26,6 @@ from isotherm.models.units import NO_UNITS, column_units, standard_units
 from isotherm.posterior import Posterior
 from isotherm.predict import predict
 from isotherm.predict.blocks import PREDICTION_DRAWS
-from isotherm.run.check import Verdict, check
 from isotherm.run.fit import fit
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import Tags
 
+from isotherm.diagnostics.verdict import good_chains
 from isotherm.estimators.base import BayesianEstimator, Classifier, Regressor
 from isotherm.estimators.rows import Rows
 from isotherm.lib.types import Params, Results
@@ -13,7 +14,6 @@ from isotherm.models.families import Family, Gaussian, Poisson
 from isotherm.models.model import Model
 from isotherm.models.predictors import GeneralisedLinear
 from isotherm.models.units import NO_UNITS
-from isotherm.run.labels import good_chains
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -12,6 +12,8 @@ from functools import partial
 import jax
 import numpy as np
 
+from isotherm.diagnostics.check import OTHER_MODES, Verdict, diverged
+from isotherm.diagnostics.verdict import STRICT, Bounds, Line, converged, good_chains, statistics
 from isotherm.estimators.base import BayesianEstimator, Classifier, Regressor
 from isotherm.estimators.rows import Rows
 from isotherm.lib.types import Params, RandomKey
@@ -22,9 +24,6 @@ from isotherm.models.model import Model
 from isotherm.models.predictors import Network
 from isotherm.models.warm_start import start_near_a_mode
 from isotherm.predict.blocks import PREDICTION_DRAWS
-from isotherm.run.check import OTHER_MODES, Verdict, diverged
-from isotherm.run.labels import good_chains
-from isotherm.run.verdict import STRICT, Bounds, Line, converged, statistics
 
 WATCHED_ROWS = 32  # whose predictions chains must agree about
 UNASKED = Bounds(1.1, 50, 0.1, 2.0)  # of the warnings that `fit` gives unasked

@@ -14,10 +14,10 @@ import numpy as np
 from jax.extend.core import Jaxpr, subjaxprs
 
 from isotherm.data.batches import filled
+from isotherm.diagnostics.verdict import good_chains
 from isotherm.lib.progress import progress_bar
 from isotherm.lib.types import Batch, Example, Params, Results
 from isotherm.lib.warn import warn
-from isotherm.run.labels import good_chains
 from isotherm.targets import parameters
 
 KEPT = 2**26  # bytes of draws that are kept between blocks of rows; more are read again

@@ -9,16 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from isotherm.diagnostics.check import Moments, Verdict, check, check_without_data, watched_draws
 from isotherm.diagnostics.convergence import FEWEST_DRAWS, Convergence, convergence
+from isotherm.diagnostics.verdict import STRICT, first_bad_steps, friction_law, has_friction, sizes, temperature_law
 from isotherm.lib.optional import require
 from isotherm.lib.types import Batch, Params, Results
 from isotherm.lib.version import __version__
 from isotherm.posterior import Posterior
 from isotherm.report import html, plots
 from isotherm.report.html import Entry, Table
-from isotherm.run.check import Moments, Verdict, check, check_without_data, watched_draws
-from isotherm.run.labels import first_bad_steps
-from isotherm.run.verdict import STRICT, friction_law, has_friction, sizes, temperature_law
 from isotherm.targets.target import with_defaults
 
 WORST = 3  # parameters with a trace
@@ -236,12 +235,12 @@ def _thermostat(tree: Results, draws: Draws, good: np.ndarray) -> str:
     stats, pictures = tree["sample_stats"].to_dataset(), []
     if "kinetic_temperature" in stats:
         values = stats["kinetic_temperature"].values[good]
-        law = temperature_law(values, tree.attrs, STRICT)
+        law = temperature_law(tree, values, STRICT)
         png = plots.over_time("kinetic temperature", values, draws.times, draws.unit, *law)
         pictures.append(_pictures("", [("kinetic temperature", png)], TEMPERATURE))
     if has_friction(tree):
         values = stats["friction"].values[good]
-        law = friction_law(tree.attrs, sum(sizes(tree)), STRICT)
+        law = friction_law(tree, STRICT)
         png = plots.over_time("friction", values, draws.times, draws.unit, *law)
         pictures.append(_pictures("", [("friction", png)], FRICTION))
     return f'<h2>Temperature and friction</h2><div class="pairs">{"".join(pictures)}</div>' if pictures else ""

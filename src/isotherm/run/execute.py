@@ -15,20 +15,22 @@ import numpy as np
 
 from isotherm.data import processes
 from isotherm.data.on_disk import DataError
+from isotherm.diagnostics.constant_noise import KeptDraws, noise_warning
 from isotherm.diagnostics.convergence import FEWEST_DRAWS, Convergence, convergence
+from isotherm.diagnostics.verdict import VerdictWarning, doubts, shortfall
 from isotherm.lib.progress import progress_bar
 from isotherm.lib.types import Draws, Results
 from isotherm.lib.warn import warn
 from isotherm.run.assemble import Run
 from isotherm.run.chains import Chains, Snapshot
-from isotherm.run.constant_noise import Seen, noise_warning
 from isotherm.run.loop import Carry
 from isotherm.run.plan import Goal, Plan
 from isotherm.run.recorder import Recorder
-from isotherm.run.verdict import VerdictWarning, doubts
+from isotherm.targets.noisy import DENSE_PARAMETERS
 
 CHUNK_SECONDS = 0.25  # the length of a chunk: how often the host looks for signals and shows progress
 FIRST_CHUNK = 4  # steps, from whose time the length of the next chunk is guessed
+NOISE_STEPS = 2000  # after burn-in: a shorter run says too little of the noise
 CHUNK_GROWTH = 8  # bound on the next chunk's length relative to the last: a first chunk on a cold cache says little
 
 Handler = Callable[[int, FrameType | None], object] | int | None
@@ -71,9 +73,10 @@ def execute(
 ) -> Results:
     """Run from `step`, `seconds` into the run, until the plan ends, the goal is met or a signal arrives; return the
     recorder's results. Unless `judged`, there is no verdict on the draws."""
-    schedule, outside, noise = Schedule(plan, goal, recorder), DrawsOutsidePrior(), NoiseChange(chains.run, plan)
-    bar = StepBar(plan.steps, progress and processes.is_first(), step)
-    watchers: tuple[Watcher, ...] = (outside, noise, bar)
+    schedule, bar = Schedule(plan, goal, recorder), StepBar(plan.steps, progress and processes.is_first(), step)
+    outside = DrawsOutsidePrior()
+    noise = NoiseChange(chains.run) if NoiseChange.matters(chains.run, plan) else None
+    watchers: list[Watcher] = [outside, bar, *([] if noise is None else [noise])]
     with interruptible(and_terminated=recorder.keeps_state) as stop, bar.progress, one_lapack_thread():
         chains.wait_for_compiler()
         chunks = Chunks(chains, schedule, step, seconds, stop)
@@ -91,7 +94,8 @@ def execute(
     stop.obey()
     lost = chunks.stopped and not recorder.count and not recorder.keeps_state
     sentences = [*ending(chains, schedule.plan, chunks.step, lost), *outside.sentences()]
-    if not (chunks.stopped and processes.several()):  # a process that is told to end does not wait for the others
+    # A process that is told to end does not wait for the others.
+    if noise is not None and not (chunks.stopped and processes.several()):
         sentences += noise.sentences()
     for sentence in sentences:
         warn(sentence)
@@ -111,8 +115,7 @@ def conclude(chunks: "Chunks", recorder: Recorder, judged: bool) -> tuple[Result
     tree = recorder.finish(end)
     if not judged or chunks.stopped or not recorder.has_draws:
         return tree, []
-    found = schedule.convergence() if schedule.goal is not None and any_good else None
-    sentences = list(doubts(tree, schedule.goal, found))
+    sentences = list(doubts(tree, schedule.missing(tree) if any_good else ""))
     return recorder.annotate(tree, "\n".join(sentences), end) if sentences else tree, sentences
 
 
@@ -141,6 +144,16 @@ class Schedule:
         """Make the plan longer if the draws are not enough; the first process, which has them all, decides."""
         steps = goal.extend(plan, self.convergence()).steps if processes.is_first() else 0
         return plan._replace(steps=int(processes.gathered(np.array(steps, np.int64))[0]))
+
+    def missing(self, tree: Results) -> str | None:
+        """Return in a sentence what the goal lacks, "" if it is met; None if there is no goal."""
+        if self.goal is None:
+            return None
+        found = self.convergence()
+        if self.goal.is_met(found):
+            return ""
+        lacking = shortfall(tree, found, self.goal.ess)
+        return f"it stopped with {lacking}; {self.goal.advice(self.plan.steps)}"
 
     def convergence(self) -> Convergence:
         """Return R-hat and effective draws of the parameters that a goal watches, of chains that have not diverged; no
@@ -218,16 +231,23 @@ class DrawsOutsidePrior:
 class NoiseChange:
     """Keeps some draws, to compare the noise of the gradients at them (diagnostics/constant_noise.py)."""
 
-    def __init__(self, run: Run, plan: Plan) -> None:
-        self.run, self.draws = run, Seen(run, plan)
-        self.good = np.ones(run.chains, bool)
+    def __init__(self, run: Run) -> None:
+        self.run, self.draws, self.good = run, KeptDraws(), np.ones(run.chains, bool)
+
+    @staticmethod
+    def matters(run: Run, plan: Plan) -> bool:
+        """Return whether the sampler assumes that S is constant and it can be compared. On an anchored posterior S is
+        small beside the curvature, and may change."""
+        constant = getattr(run.sampler, "assumes_constant_noise", False)
+        small = run.starts.shape[1] <= DENSE_PARAMETERS and plan.steps - plan.burn_in >= NOISE_STEPS
+        return constant and small and not run.evaluation.target.curvature_is_identity
 
     def see(self, chunk: Chunk) -> None:
         self.good = chunk.first_bad_steps < 0
         self.draws.add(chunk.first_draw, chunk.draws["position"])
 
     def sentences(self) -> Iterator[str]:
-        return noise_warning(self.run, self.draws, self.good)
+        return noise_warning(self.run.evaluation, self.run.data, self.draws, self.good)
 
 
 class StepBar:

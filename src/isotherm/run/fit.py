@@ -10,12 +10,12 @@ import numpy as np
 
 from isotherm.data import processes
 from isotherm.data.batches import placed
+from isotherm.diagnostics.verdict import good_chains
 from isotherm.lib import arguments
 from isotherm.lib.types import Batch, Json, Params, Results
 from isotherm.lib.warn import warn
 from isotherm.posterior import Posterior
 from isotherm.run.assemble import Run, RunSettings, assemble
-from isotherm.run.labels import good_chains
 from isotherm.run.plan import BURN_IN_SHARE, KEPT_DRAWS, Goal, Plan
 from isotherm.run.sample import check_place, run_to_end
 from isotherm.samplers import eccadl

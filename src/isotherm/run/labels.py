@@ -5,15 +5,15 @@ from functools import cached_property
 import jax
 import numpy as np
 
+from isotherm.diagnostics.convergence import watched
 from isotherm.lib.types import Draws, Json, Results
 from isotherm.lib.version import __version__
 from isotherm.run.assemble import Run
 from isotherm.run.chains import Snapshot
-from isotherm.run.plan import Plan, watched
+from isotherm.run.plan import Plan
 from isotherm.samplers.settings import attributes
 from isotherm.targets.parameters import variable_names
 
-UNCONSTRAINED = "unconstrained_posterior"  # ArviZ's name of the group
 LIBRARY = {"inference_library": "isotherm", "inference_library_version": __version__}
 
 
@@ -96,26 +96,3 @@ class Labels:
         parts = np.split(positions, np.cumsum([leaf.size for leaf in leaves])[:-1], axis=-1)
         named = zip(variable_names(params), leaves, parts, strict=True)
         return {name: part.reshape(*lead, *leaf.shape).astype(leaf.dtype) for name, leaf, part in named}
-
-
-def as_sampled(tree: Results) -> Results:
-    """The results with the parameters that were sampled, where `posterior` has what a model made of them."""
-    if UNCONSTRAINED not in tree.children:
-        return tree
-    sampled = tree.copy()
-    sampled["posterior"] = tree[UNCONSTRAINED].copy()
-    del sampled[UNCONSTRAINED]
-    return sampled
-
-
-def first_bad_steps(tree: Results) -> np.ndarray | None:
-    """For each chain the first step after which it was not finite, −1 if it stayed finite; None where that is not
-    recorded, as in draws of another library."""
-    stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else {}
-    return stats["first_bad_step"].values if "first_bad_step" in stats else None
-
-
-def good_chains(tree: Results) -> np.ndarray:
-    """For each chain whether it stayed finite, as far as that is recorded."""
-    steps = first_bad_steps(tree)
-    return np.ones(tree["posterior"].sizes["chain"], bool) if steps is None else steps < 0

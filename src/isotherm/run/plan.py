@@ -1,23 +1,19 @@
 """How long a run goes on, and which of its steps are kept: a plan, which a goal makes longer until it is met."""
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from isotherm.data.batches import Batches
-from isotherm.diagnostics.convergence import Convergence
+from isotherm.diagnostics.convergence import R_HAT, Convergence
 from isotherm.lib import arguments
 
 STEP_LIMIT = 2**31 - 1  # steps are counted in 32-bit integers
-R_HAT = 1.01  # the bound of Vehtari et al. (2021)
 DRAWS_GROWTH = (1.25, 4.0)  # bounds on the growth of the number of draws until convergence is computed again
 GROWTH_MARGIN = 1.1  # times what is missing if further draws are worth as much as those before
 BURN_IN_SHARE = 0.25  # bound on burn-in's share of the seconds
 KEPT_DRAWS = 8  # fewest draws that a plan keeps when time or steps are short
-WATCHED_ENTRIES = 1024  # entries of the parameters whose convergence is computed, if there are more than
-WATCH_ALL_UP_TO = 4096
 
 
 class Plan(NamedTuple):
@@ -97,18 +93,3 @@ class Goal(NamedTuple):
     def is_over(self, seconds: float) -> bool:
         """Return whether the time is up."""
         return self.seconds is not None and seconds >= self.seconds
-
-
-def watched(sizes: Sequence[int], most: int = WATCHED_ENTRIES, all_up_to: int = WATCH_ALL_UP_TO) -> np.ndarray:
-    """Choose entries of parameters of these sizes, one after the other: all or, if there are too many, some of each
-    parameter, at random. Small parameters are taken whole: a single scale beside large arrays of effects is what most
-    often does not mix."""
-    if sum(sizes) <= all_up_to:
-        return np.arange(sum(sizes))
-    rng, chosen, room = np.random.default_rng(0), [], most
-    begins = np.cumsum([0, *sizes])
-    for done, i in enumerate(sorted(range(len(sizes)), key=lambda i: sizes[i])):
-        here = min(sizes[i], room // (len(sizes) - done))
-        chosen.append(begins[i] + rng.choice(sizes[i], here, replace=False))
-        room -= here
-    return np.sort(np.concatenate(chosen))

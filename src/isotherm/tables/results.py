@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from isotherm.diagnostics.check import Verdict, check
 from isotherm.diagnostics.predictive import expected_calibration_error
 from isotherm.lib.types import Params, Results
-from isotherm.run.check import Verdict, check
 from isotherm.store.arrays import open_results
 from isotherm.tables import model, preparing
 from isotherm.tables import recipe as recipes

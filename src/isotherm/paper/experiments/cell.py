@@ -3,10 +3,10 @@
 import math
 from typing import NamedTuple
 
+from isotherm.diagnostics.verdict import first_bad_steps
 from isotherm.lib.types import Json, Params, Results
 from isotherm.paper.experiments import metrics
 from isotherm.paper.experiments.tasks import Materials, Task
-from isotherm.run.labels import first_bad_steps
 from isotherm.run.sample import sample
 
 

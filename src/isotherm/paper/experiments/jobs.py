@@ -8,9 +8,9 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import NamedTuple
 
+from isotherm.diagnostics.verdict import VerdictWarning
 from isotherm.lib import files
 from isotherm.lib.types import Json
-from isotherm.run.verdict import VerdictWarning
 
 
 class Job(NamedTuple):

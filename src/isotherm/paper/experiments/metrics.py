@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm import diagnostics
+from isotherm.diagnostics.check import check
 from isotherm.lib.types import Array, Json, Params, Results
 from isotherm.models.model import Model
 from isotherm.paper.experiments.laplace import laplace
 from isotherm.paper.experiments.tasks import Materials
-from isotherm.run.check import check
 from isotherm.targets.noisy import DENSE_PARAMETERS
 
 GAUSSIAN = ("w2", "variance_ratio", "mean_error")

@@ -13,11 +13,11 @@ import xarray
 
 from isotherm import samplers
 from isotherm.data.processes import share
+from isotherm.diagnostics.check import Verdict, check, check_without_data
 from isotherm.lib.types import Results
 from isotherm.paper.experiments import catalogue
 from isotherm.paper.experiments.tasks import Materials
 from isotherm.report.report import report
-from isotherm.run.check import Verdict, check, check_without_data
 from isotherm.run.resume import resume
 from isotherm.run.sample import sample
 from isotherm.samplers import settings as sampler_settings

@@ -8,10 +8,10 @@ import pytest
 import xarray
 
 import isotherm
+from isotherm.diagnostics.check import by_chance
+from isotherm.diagnostics.check import check as checking
 from isotherm.diagnostics.stein import SteinMoments, SteinTails
-from isotherm.run import check as checking
-from isotherm.run.check import by_chance
-from isotherm.run.verdict import r_hat_by_chance
+from isotherm.diagnostics.verdict import r_hat_by_chance
 
 N, D = 1000, 5
 RNG = np.random.default_rng(0)

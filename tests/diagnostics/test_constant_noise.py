@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import isotherm
+from isotherm.diagnostics.constant_noise import KeptDraws
 from isotherm.run import execute
-from isotherm.run.constant_noise import Seen
 
 rng = np.random.default_rng(0)
 DATA = {"x": rng.standard_normal(500).astype(np.float32), "y": rng.standard_normal(500).astype(np.float32)}
@@ -49,8 +49,7 @@ def test_what_is_said_does_not_depend_on_the_clock(seconds, monkeypatch):
 @pytest.mark.parametrize("chunk", [1, 7, 100, 5000])
 def test_which_draws_are_kept_does_not_depend_on_chunks(first, chunk):
     """Also of a run that goes on after draw `first`."""
-    seen = object.__new__(Seen)
-    seen.wanted, seen.every, seen.kept = True, 1, {}
+    seen = KeptDraws()
     draws = np.arange(first, 5000, dtype=np.float32)[:, None, None]
     for begin in range(0, len(draws), chunk):
         seen.add(first + begin, draws[begin : begin + chunk])

@@ -7,15 +7,23 @@ import jax
 import numpy as np
 from scipy.special import stdtrit
 
-from isotherm.diagnostics.convergence import FEWEST_DRAWS
-from isotherm.diagnostics.stein import BLOCKS, SteinMoments, SteinTails, stein_moments, stein_tails
+from isotherm.diagnostics.convergence import ERROR_BLOCKS, FEWEST_DRAWS, watched
+from isotherm.diagnostics.stein import SteinMoments, SteinTails, stein_moments, stein_tails
+from isotherm.diagnostics.verdict import (
+    FALSE_ALARMS,
+    STRICT,
+    Line,
+    as_sampled,
+    converged,
+    entries,
+    first_bad_steps,
+    sizes,
+    statistics,
+)
 from isotherm.lib import arguments
 from isotherm.lib.progress import Passes
 from isotherm.lib.types import Batch, Params, Results
 from isotherm.posterior import Posterior
-from isotherm.run.labels import as_sampled, first_bad_steps
-from isotherm.run.plan import watched
-from isotherm.run.verdict import RARE, STRICT, Line, converged, entries, sizes, statistics
 from isotherm.targets.checks import checked_data
 from isotherm.targets.forces import forces_at
 from isotherm.targets.noisy import DENSE_PARAMETERS
@@ -28,7 +36,7 @@ TRACE = 0.05  # by which the variance may be off on average, beside 3 standard e
 WORST_VARIANCE = 0.2  # and for one parameter
 TAILS = 0.1  # by which the kurtosis may be off on average, beside 3 standard errors,
 WORST_TAILS = 0.5  # and for one parameter
-MOST_DRAWS = 1024  # at which forces are computed
+FORCE_DRAWS = 1024  # at which forces are computed
 OTHER_MODES = "modes that no chain has visited"
 
 
@@ -76,7 +84,7 @@ def check(
     seed: int = 0,
     progress: bool = True,
 ) -> Verdict:
-    """Whether to believe a run: convergence, and how far its mean, variance and tails are from the posterior's.
+    """Return whether to believe a run: convergence, and how far its mean, variance and tails are from the posterior's.
 
     R-hat and effective sample size cannot see a bias. This looks at the forces, the gradients of the log posterior, at
     the draws: where draws are right, the forces are zero on average and the covariance of draws and forces is −I
@@ -117,14 +125,14 @@ def check(
 
 
 def check_without_data(tree: Results) -> Verdict:
-    """What a run's own numbers say, by the bounds of `check`; they cannot see every bias."""
+    """Return what a run's own numbers say, by the bounds of `check`; they cannot see every bias."""
     names, draws = watched_draws(tree)
     not_checked = (OTHER_MODES, "how far mean, variance and tails are off, which takes the posterior and the data")
     return Verdict(tuple(_own_numbers(tree, draws, names)), not_checked, 0.0)
 
 
 def watched_draws(tree: Results) -> tuple[list[str], np.ndarray]:
-    """Names of the parameters, or of some if there are very many, and their draws by (chain, draw, parameter)."""
+    """Return names of the parameters, or of some if there are very many, and draws by (chain, draw, parameter)."""
     return entries(tree, watched(sizes(tree)))
 
 
@@ -133,7 +141,7 @@ def _own_numbers(tree: Results, draws: np.ndarray, names: list[str]) -> list[Lin
 
 
 def _draws(tree: Results, init: Params | None) -> tuple[list[str], np.ndarray, Params]:
-    """Names of the entries of the parameters, draws by (chain, draw, entry), and parameters of the same structure."""
+    """Return names of the parameters' entries, draws by (chain, draw, entry), and parameters of that structure."""
     dataset = tree["posterior"].to_dataset()
     shapes = {str(name): array.values for name, array in dataset.data_vars.items()}
     if init is None:
@@ -161,16 +169,16 @@ def _moments(
     draws: np.ndarray, names: list[str], posterior: Target, params: Params, data: Batch, seed: int, passes: Passes
 ) -> Moments:
     rng = np.random.default_rng(seed)
-    every = max(1, draws.shape[0] * draws.shape[1] // MOST_DRAWS)
+    every = max(1, draws.shape[0] * draws.shape[1] // FORCE_DRAWS)
     some = draws[:, ::every]
     z, forces, factor = forces_at(some, draws.mean(axis=(0, 1)), posterior.plain, params, data, rng, passes)
     along = factor / np.linalg.norm(factor, axis=1, keepdims=True)  # the direction in z in which a parameter changes
-    errors = by_chance(len(names), z.shape[0] * min(BLOCKS, z.shape[1]))
+    errors = by_chance(len(names), z.shape[0] * min(ERROR_BLOCKS, z.shape[1]))
     return bounded(names, stein_moments(z, forces, along), stein_tails(z, forces, along), errors)
 
 
 def bounded(names: list[str], found: SteinMoments, tails: SteinTails, errors: float) -> Moments:
-    """The moments with their bounds for one parameter: at least so many standard errors."""
+    """Return the moments with their bounds for one parameter, `errors` standard errors or more."""
     return Moments(
         tuple(names),
         found,
@@ -182,7 +190,7 @@ def bounded(names: list[str], found: SteinMoments, tails: SteinTails, errors: fl
 
 
 def if_right(variance: np.ndarray | float, error: np.ndarray | float) -> np.ndarray:
-    """The error that a variance would have if it were 1: a larger one has a larger error, which would excuse it."""
+    """Return the error of a variance if it were 1: a larger one has a larger error, which would excuse it."""
     return np.asarray(error / np.maximum(variance, 1.0))
 
 
@@ -237,6 +245,6 @@ def _tails(moments: Moments) -> Line:
 
 
 def by_chance(parameters: int, blocks: int) -> float:
-    """How many standard errors the worst of so many parameters is off by chance, in a share RARE of cases. Student's t
-    allows for errors that come from so many blocks: from few blocks, they are often too small."""
-    return float(-stdtrit(max(1, blocks - 1), RARE / 2 / parameters))
+    """Return by how many standard errors the worst of `parameters` is off by chance, in a share FALSE_ALARMS of runs.
+    Student's t allows for errors that come from few blocks, which are often too small."""
+    return float(-stdtrit(max(1, blocks - 1), FALSE_ALARMS / 2 / parameters))
