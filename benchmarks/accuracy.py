@@ -19,10 +19,10 @@ import jax
 import numpy as np
 
 import isotherm
-from isotherm import diagnostics
 from isotherm.models import DRBM, MLP, Linear, Logistic
 from isotherm.paper.datasets import cifar10, letter, linear_regression, mnist
 from isotherm.paper.experiments import largest_step, metrics, nuts
+from isotherm.paper.experiments.moments import mean_error, variance_ratio
 from isotherm.paper.experiments.tasks import Materials
 
 
@@ -58,8 +58,8 @@ def logistic(split):
 def distances(draws, mean, covariance, hessian):
     draws = draws.astype(np.float64)
     return {
-        "variance_ratio": diagnostics.variance_ratio(hessian, np.cov(draws.T), covariance),
-        "mean_error": diagnostics.mean_error(hessian, draws.mean(0), mean),
+        "variance_ratio": variance_ratio(hessian, np.cov(draws.T), covariance),
+        "mean_error": mean_error(hessian, draws.mean(0), mean),
     }
 
 

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import isotherm
-from isotherm.diagnostics.predictive import expected_log_loss
+from isotherm.diagnostics import log_losses
 from problems import Case, logistic_mnist
 
 STEP_SIZES = (1.2e-4, 5e-4, 1.2e-3)
@@ -33,7 +33,7 @@ def loss(case: Case, sampler: Any, seed: int) -> float:
         seed=seed, progress=False,
     )  # fmt: skip
     predicted = jax.vmap(lambda theta: case.model.predict(theta, case.test["x"]))(tree.posterior.theta.values[0])
-    return float(expected_log_loss(predicted, np.asarray(case.model.class_index(case.test["y"]))))
+    return float(log_losses(predicted, np.asarray(case.model.class_index(case.test["y"]))).mean())
 
 
 def main() -> None:

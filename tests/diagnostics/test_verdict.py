@@ -194,7 +194,7 @@ def test_entries_have_names():
 
 
 def lacking(ess, r_hat):
-    return shortfall(tree(), Convergence(np.array(ess), np.array(ess) + 1, np.array(r_hat)), 400)
+    return shortfall(tree(), Convergence(np.array(ess), np.array(ess) + 1, np.array(r_hat)), 400.0)
 
 
 def test_what_is_missing_to_a_goal():

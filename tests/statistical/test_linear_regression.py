@@ -7,6 +7,7 @@ from isotherm.paper.experiments.moments import gaussian_w2
 import isotherm
 from isotherm.models import Linear
 from isotherm.paper.datasets import linear_regression
+from isotherm.paper.experiments.moments import gaussian_w2
 
 pytestmark = pytest.mark.slow
 

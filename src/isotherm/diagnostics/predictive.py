@@ -31,21 +31,6 @@ def log_losses(log_probabilities: ArrayLike, labels: ArrayLike) -> NDArray[np.fl
     return -_of_labels(log_p, y).mean(axis=1)
 
 
-def expected_log_loss(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
-    """Posterior expected log loss: the average over draws of each draw's log loss (the paper's Tables 1 and 3)."""
-    return float(log_losses(log_probabilities, labels).mean())
-
-
-def predictive_log_loss(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
-    """Log loss of the posterior predictive: of the probabilities averaged over draws."""
-    return log_loss(average(log_probabilities), labels)
-
-
-def predictive_error(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
-    """Error of the posterior predictive: of the probabilities averaged over draws."""
-    return error(average(log_probabilities), labels)
-
-
 def average(log_probabilities: ArrayLike) -> NDArray[np.float64]:
     """log of the average over draws of the probabilities: (draws, m, classes) → (m, classes)."""
     log_p = np.asarray(log_probabilities, np.float64)

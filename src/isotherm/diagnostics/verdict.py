@@ -105,7 +105,9 @@ def shortfall(tree: Results, found: Convergence, ess: float) -> str:
         words.append(f"{found.least_ess[worst]:.0f} effective draws of {name}, where {ess:.0f} were asked for")
     if np.nanmax(found.r_hat, initial=1) > R_HAT:
         worst = int(np.nanargmax(found.r_hat))
-        words.append(f"R-hat {found.r_hat[worst]:.3f} of {entry_of(tree, int(chosen[worst]))}, where {R_HAT} is the bound")
+        words.append(
+            f"R-hat {found.r_hat[worst]:.3f} of {entry_of(tree, int(chosen[worst]))}, where {R_HAT} is the bound"
+        )
     return " and ".join(words)
 
 

@@ -17,6 +17,7 @@ from isotherm.diagnostics.check import check
 from isotherm.lib.types import Array, Json, Params, Results
 from isotherm.models.model import Model
 from isotherm.paper.experiments.laplace import laplace
+from isotherm.paper.experiments.moments import gaussian_w2, mean_error, variance_ratio
 from isotherm.paper.experiments.tasks import Materials
 from isotherm.targets.noisy import DENSE_PARAMETERS
 
@@ -60,10 +61,10 @@ def of_gaussian(draws: np.ndarray, materials: Materials, burn_in: float) -> Meas
     within = windows(len(draws), burn_in)
     parts = (draws[first:last].astype(np.float64) for first, last in within)
     moments = [(part.mean(axis=0), np.cov(part, rowvar=False, bias=True)) for part in parts]
-    distances = [diagnostics.gaussian_w2(*now, *exact) for now in moments]
+    distances = [gaussian_w2(*now, *exact) for now in moments]
     precision, (mean, covariance) = np.linalg.inv(exact.covariance), moments[-1]
-    ratio = diagnostics.variance_ratio(precision, covariance, exact.covariance)
-    values = distances[-1], ratio, diagnostics.mean_error(precision, mean, exact.mean)
+    ratio = variance_ratio(precision, covariance, exact.covariance)
+    values = distances[-1], ratio, mean_error(precision, mean, exact.mean)
     return dict(zip(GAUSSIAN, values, strict=True)), {"draws": [last for _, last in within], "w2": distances}, {}
 
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import scipy.linalg
+
 from isotherm.paper.experiments.moments import gaussian_w2, mean_error, variance_ratio
 
 
