@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from isotherm.paper.experiments.moments import gaussian_w2
 
 import isotherm
 from isotherm.models import Linear

@@ -98,16 +98,14 @@ def doubts(tree: Results, missing: str | None = None) -> Iterator[str]:
 
 def shortfall(tree: Results, found: Convergence, ess: float) -> str:
     """Return in words what the parameters that a goal watches lack of `ess` effective draws and R-hat."""
-    words, chosen = [], watched(sizes(tree))
+    words, chosen = [], watched(sizes(tree)).tolist()
     if np.nanmin(found.least_ess, initial=np.inf) < ess:
         worst = int(np.nanargmin(found.least_ess))
-        name = entry_of(tree, int(chosen[worst]))
+        name = entry_of(tree, chosen[worst])
         words.append(f"{found.least_ess[worst]:.0f} effective draws of {name}, where {ess:.0f} were asked for")
     if np.nanmax(found.r_hat, initial=1) > R_HAT:
         worst = int(np.nanargmax(found.r_hat))
-        words.append(
-            f"R-hat {found.r_hat[worst]:.3f} of {entry_of(tree, int(chosen[worst]))}, where {R_HAT} is the bound"
-        )
+        words.append(f"R-hat {found.r_hat[worst]:.3f} of {entry_of(tree, chosen[worst])}, where {R_HAT} is the bound")
     return " and ".join(words)
 
 
