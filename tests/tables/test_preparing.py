@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isotherm.models.units import column_units
+from isotherm.models.priors import column_units
 from isotherm.tables import preparing
 from isotherm.tables.options import TableOptions
 

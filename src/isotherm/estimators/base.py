@@ -15,14 +15,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from isotherm.diagnostics.check import Verdict, check
-from isotherm.estimators.rows import Rows, fill_up, make_rows
+from isotherm.estimators.rows import Rows, Weighted, fill_up, make_rows
 from isotherm.lib import arguments
 from isotherm.lib.types import Params, Results
 from isotherm.lib.warn import warn
 from isotherm.models.families import Bernoulli, Categorical, Family
 from isotherm.models.model import Model
-from isotherm.models.predictors import Weighted
-from isotherm.models.units import NO_UNITS, column_units, standard_units
+from isotherm.models.priors import NO_UNITS, column_units, standard_units
 from isotherm.posterior import Posterior
 from isotherm.predict import predict
 from isotherm.predict.blocks import PREDICTION_DRAWS

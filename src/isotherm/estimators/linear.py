@@ -11,9 +11,8 @@ from isotherm.estimators.rows import Rows
 from isotherm.lib.types import Params, Results
 from isotherm.models import priors
 from isotherm.models.families import Family, Gaussian, Poisson
-from isotherm.models.model import Model
-from isotherm.models.predictors import GeneralisedLinear
-from isotherm.models.units import NO_UNITS
+from isotherm.models.model import GeneralisedLinear, Model
+from isotherm.models.priors import NO_UNITS
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -74,10 +73,8 @@ class BayesianLinearRegression(Regressor, LinearModel):
         prior_scale: of the coefficients, for columns and y of standard deviation 1.
         intercept_scale: of the intercept, for columns of mean 0.
         fit_intercept: whether there is one. Without, columns and y are scaled but not moved.
-        ess: how many effective draws every parameter must have.
-        seconds: when to stop sampling at the latest.
-        chains: how many independent chains.
-        random_state: same number, same draws.
+        ess, seconds: effective draws that every parameter must have, and when to stop at the latest.
+        chains, random_state: independent chains, and the seed: same number, same draws.
         progress: whether to show bars (on a terminal only).
 
     Attributes:
@@ -102,10 +99,8 @@ class BayesianLogisticRegression(Classifier, LinearModel):
         prior_scale: of the coefficients, for columns of standard deviation 1.
         intercept_scale: of the intercepts, for columns of mean 0.
         fit_intercept: whether there are any. Without, columns are scaled but not moved.
-        ess: how many effective draws every parameter must have.
-        seconds: when to stop sampling at the latest.
-        chains: how many independent chains.
-        random_state: same number, same draws.
+        ess, seconds: effective draws that every parameter must have, and when to stop at the latest.
+        chains, random_state: independent chains, and the seed: same number, same draws.
         progress: whether to show bars (on a terminal only).
 
     Attributes:
@@ -130,10 +125,8 @@ class BayesianPoissonRegression(Regressor, LinearModel):
         prior_scale: of the coefficients, for columns of standard deviation 1.
         intercept_scale: of the intercept, for columns of mean 0.
         fit_intercept: whether there is one. Without, columns are scaled but not moved.
-        ess: how many effective draws every parameter must have.
-        seconds: when to stop sampling at the latest.
-        chains: how many independent chains.
-        random_state: same number, same draws.
+        ess, seconds: effective draws that every parameter must have, and when to stop at the latest.
+        chains, random_state: independent chains, and the seed: same number, same draws.
         progress: whether to show bars (on a terminal only).
 
     Attributes:

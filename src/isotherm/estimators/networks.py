@@ -20,8 +20,7 @@ from isotherm.lib.types import Params, RandomKey
 from isotherm.models import priors
 from isotherm.models.drbm import DRBM
 from isotherm.models.families import Family, Gaussian
-from isotherm.models.model import Model
-from isotherm.models.predictors import Network
+from isotherm.models.model import Model, Network
 from isotherm.models.warm_start import start_near_a_mode
 from isotherm.predict.blocks import PREDICTION_DRAWS
 
@@ -110,13 +109,10 @@ class BayesianMLPRegressor(Regressor, BayesianMLP):
         hidden: widths of the hidden layers.
         activation: "tanh", "relu" or "silu".
         prior_scale: of weights and biases; larger, and the function may bend more.
-        steps: how many steps each chain makes at most, of which a quarter is not kept. With up to 4,096 rows, a step
-            looks at all of them.
-        ess: stop earlier if every parameter has so many effective draws and R-hat is at most 1.01.
-        seconds: when to stop sampling at the latest.
-        chains: how many independent chains; each begins near another mode, found by 500 steps of Adam.
-        random_state: same number, same draws.
-        progress: whether to show bars (on a terminal only).
+        steps: of each chain at most, a quarter of which is not kept. With up to 4,096 rows, a step looks at all of them.
+        ess, seconds: stop earlier if every parameter has `ess` effective draws and R-hat is at most 1.01, or by the clock.
+        chains: independent chains, each of which begins near another mode, found by 500 steps of Adam.
+        random_state, progress: the seed (same number, same draws), and whether to show bars (on a terminal only).
 
     Attributes:
         posterior_: an `xarray.DataTree` with draws of the parameters, which are of standardised columns.
@@ -140,13 +136,10 @@ class BayesianMLPClassifier(Classifier, BayesianMLP):
         activation: "tanh", "relu" or "silu".
         prior_scale: of weights and biases; larger, and the borders between classes may bend more.
         output_scale: how large log-odds may be, about; larger, and probabilities may be nearer to 0 and 1.
-        steps: how many steps each chain makes at most, of which a quarter is not kept. With up to 4,096 rows, a step
-            looks at all of them.
-        ess: stop earlier if every parameter has so many effective draws and R-hat is at most 1.01.
-        seconds: when to stop sampling at the latest.
-        chains: how many independent chains; each begins near another mode, found by 500 steps of Adam.
-        random_state: same number, same draws.
-        progress: whether to show bars (on a terminal only).
+        steps: of each chain at most, a quarter of which is not kept. With up to 4,096 rows, a step looks at all of them.
+        ess, seconds: stop earlier if every parameter has `ess` effective draws and R-hat is at most 1.01, or by the clock.
+        chains: independent chains, each of which begins near another mode, found by 500 steps of Adam.
+        random_state, progress: the seed (same number, same draws), and whether to show bars (on a terminal only).
 
     Attributes:
         classes_: the classes.
@@ -167,13 +160,10 @@ class DiscriminativeRBMClassifier(Classifier, NetworkModel):
     Args:
         hidden: how many hidden units.
         prior_scale: of all parameters; 3 is about what the paper's experiments have.
-        steps: how many steps each chain makes at most, of which a quarter is not kept. With up to 4,096 rows, a step
-            looks at all of them.
-        ess: stop earlier if every parameter has so many effective draws and R-hat is at most 1.01.
-        seconds: when to stop sampling at the latest.
-        chains: how many independent chains; each begins near another mode, found by 500 steps of Adam.
-        random_state: same number, same draws.
-        progress: whether to show bars (on a terminal only).
+        steps: of each chain at most, a quarter of which is not kept. With up to 4,096 rows, a step looks at all of them.
+        ess, seconds: stop earlier if every parameter has `ess` effective draws and R-hat is at most 1.01, or by the clock.
+        chains: independent chains, each of which begins near another mode, found by 500 steps of Adam.
+        random_state, progress: the seed (same number, same draws), and whether to show bars (on a terminal only).
 
     Attributes:
         classes_: the classes.

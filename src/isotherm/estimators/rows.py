@@ -5,9 +5,13 @@ weight of 2 is the same as a row that is there twice, draw for draw. They are th
 one of few sizes: the folds of a cross-validation and most small tables share a compiled program.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+
+from isotherm.lib.types import Example, Params, Scalar
+from isotherm.models.model import Model, like, method
 
 SORTED_ROWS = 4096  # rows, up to which they are sorted and filled up: all of them are used at every step
 SMALLEST_SIZE = 16  # rows of the smallest size
@@ -46,3 +50,15 @@ def fill_up(data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     more = {name: np.repeat(column[:1], size - rows, axis=0) for name, column in data.items()}
     more["weight"] = np.zeros_like(more["weight"])
     return {name: np.concatenate([column, more[name]]) for name, column in data.items()}
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A model whose examples have a "weight": how often each counts."""
+
+    model: Model
+
+    @method
+    def log_likelihood(self, params: Params, example: Example) -> Scalar:
+        """Return the model's, times the weight."""
+        return like(params, example["weight"]) * self.model.log_likelihood(params, example)

@@ -14,7 +14,7 @@ make of x. Computation runs in the parameters' dtype; examples are cast to it.
 
 from isotherm.models import families
 from isotherm.models.drbm import DRBM
-from isotherm.models.predictors import GeneralisedLinear, Network
+from isotherm.models.model import GeneralisedLinear, Network
 from isotherm.models.regression import MLP, Linear, Logistic, Softmax
 from isotherm.models.regression import PoissonRegression as Poisson
 

@@ -26,12 +26,12 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from isotherm.lib.types import Array, Example, Float, Int, Params, Scalar
-from isotherm.models.families import Categorical, Family, Predictor, softplus
-from isotherm.models.model import Model, like, linear, method
+from isotherm.models.families import Predictor, softplus
+from isotherm.models.model import ClassModel, like, linear, method
 
 
 @dataclass(frozen=True)
-class DRBM(Model):
+class DRBM(ClassModel):
     """Parameters `W` (hidden, features), `U` (hidden, classes), `c` (hidden,), `d` (classes,) and, if rows have levels,
     their `effects` (levels, hidden), which are added to c.
 
@@ -43,10 +43,6 @@ class DRBM(Model):
     classes: int
     prior_variance: float = 10.0
     levels: int = 0
-
-    @property
-    def family(self) -> Family:
-        return Categorical(self.classes)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         f, h, k = self.features, self.hidden, self.classes

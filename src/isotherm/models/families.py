@@ -18,7 +18,6 @@ All are finite and twice differentiable wherever the predictor is finite; number
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -33,23 +32,9 @@ Own = Mapping[str, Array]  # the model's parameters, in which a family finds its
 LARGEST_LOG_RATE = 30.0  # beyond it, a rate of 1e13, exp continues as a parabola: a step too far is no infinity
 
 
-class Family(Protocol):
-    """What every family has; the module's docstring says what each is."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]: ...
-    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own) -> Scalar: ...
-    def log_prior(self, params: Own) -> Scalar | float: ...
-    def unseen(self, values: Array, variance: float) -> Scalar | float: ...
-    def mean(self, predictor: Predictor) -> Predictor: ...
-    def variance(self, predictor: Predictor, params: Own) -> Predictor: ...
-    def prediction(self, predictors: Predictor) -> Predictor: ...
-
-
-class OneNumber:
-    """A predictor that is a number, and no parameters of its own."""
+class Family:
+    """A predictor that is a number and no parameters of its own, unless a family says otherwise; the module's docstring
+    says what each method returns."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,6 +43,9 @@ class OneNumber:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {}
+
+    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own) -> Scalar:
+        raise NotImplementedError
 
     def log_prior(self, params: Own) -> Scalar | float:
         return 0.0
@@ -68,12 +56,15 @@ class OneNumber:
     def mean(self, predictor: Predictor) -> Predictor:
         return predictor
 
+    def variance(self, predictor: Predictor, params: Own) -> Predictor:
+        raise NotImplementedError
+
     def prediction(self, predictors: Predictor) -> Predictor:
         return self.mean(predictors)
 
 
 @dataclass(frozen=True)
-class Gaussian(OneNumber):
+class Gaussian(Family):
     """y ~ N(predictor, σ²) with σ = exp(params["log_sigma"]) unknown.
 
     The prior is σ² ~ scaled inverse χ²(1, guess²): it counts as one more example, whose residual is `guess`. Next to
@@ -105,31 +96,31 @@ class Gaussian(OneNumber):
 
 
 @dataclass(frozen=True)
-class KnownNoise(OneNumber):
+class KnownNoise(Family):
     """y ~ N(predictor, noise_variance)."""
 
     noise_variance: float
 
-    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own | None = None) -> Scalar:
+    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own) -> Scalar:
         residual = jnp.asarray(y, predictor.dtype) - predictor
         return -(residual**2) / (2 * self.noise_variance) - 0.5 * math.log(2 * math.pi * self.noise_variance)
 
-    def variance(self, predictor: Predictor, params: Own | None = None) -> Predictor:
+    def variance(self, predictor: Predictor, params: Own) -> Predictor:
         return jnp.full_like(predictor, self.noise_variance)
 
 
 @dataclass(frozen=True)
-class Bernoulli(OneNumber):
+class Bernoulli(Family):
     """y = 0 or 1: p(y = 1) = 1/(1 + exp(−predictor))."""
 
-    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own | None = None) -> Scalar:
+    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own) -> Scalar:
         """Return log σ(±predictor) = −softplus(∓predictor)."""
         return -softplus((1 - 2 * jnp.asarray(y, predictor.dtype)) * predictor)
 
     def mean(self, predictor: Predictor) -> Predictor:
         return jax.nn.sigmoid(predictor)
 
-    def variance(self, predictor: Predictor, params: Own | None = None) -> Predictor:
+    def variance(self, predictor: Predictor, params: Own) -> Predictor:
         return jax.nn.sigmoid(predictor) * jax.nn.sigmoid(-predictor)
 
     def prediction(self, predictors: Predictor) -> Predictor:
@@ -137,7 +128,7 @@ class Bernoulli(OneNumber):
 
 
 @dataclass(frozen=True)
-class Categorical:
+class Categorical(Family):
     """y = 0 … classes − 1: log p(y) = a_y − logsumexp(a), with a the predictor."""
 
     classes: int
@@ -149,15 +140,8 @@ class Categorical:
     def shape(self) -> tuple[int, ...]:
         return (self.classes,)
 
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {}
-
-    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own | None = None) -> Scalar:
+    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own) -> Scalar:
         return predictor[jnp.asarray(y, jnp.int32)] - jax.nn.logsumexp(predictor)
-
-    def log_prior(self, params: Own) -> Scalar | float:
-        return 0.0
 
     def unseen(self, values: Array, variance: float) -> Scalar | float:
         """Narrow the prior of c = Σ values/√classes, of values by (class, …), from N(0, variance) to N(0, 1).
@@ -172,7 +156,7 @@ class Categorical:
     def mean(self, predictor: Predictor) -> Predictor:
         return jax.nn.softmax(predictor)
 
-    def variance(self, predictor: Predictor, params: Own | None = None) -> Predictor:
+    def variance(self, predictor: Predictor, params: Own) -> Predictor:
         p = jax.nn.softmax(predictor)
         return p * (1 - p)
 
@@ -181,10 +165,10 @@ class Categorical:
 
 
 @dataclass(frozen=True)
-class Poisson(OneNumber):
+class Poisson(Family):
     """Counts y = 0, 1, 2, … ~ Poisson(exp(predictor)). For other y, y! is Γ(y + 1)."""
 
-    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own | None = None) -> Scalar:
+    def log_density(self, predictor: Predictor, y: ArrayLike, params: Own) -> Scalar:
         """Return y log λ − λ − log y!."""
         y = jnp.asarray(y, predictor.dtype)
         return y * predictor - bounded_exp(predictor) - jax.lax.lgamma(y + 1)
@@ -192,7 +176,7 @@ class Poisson(OneNumber):
     def mean(self, predictor: Predictor) -> Predictor:
         return bounded_exp(predictor)
 
-    def variance(self, predictor: Predictor, params: Own | None = None) -> Predictor:
+    def variance(self, predictor: Predictor, params: Own) -> Predictor:
         return bounded_exp(predictor)
 
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from isotherm.lib.types import Array, Example, Int, Params, Scalar, Vector
-from isotherm.models.families import Bernoulli, Categorical, Family, KnownNoise, Poisson, Predictor, softplus
-from isotherm.models.model import Model, like, method
+from isotherm.models.families import Bernoulli, Family, KnownNoise, Poisson, Predictor, softplus
+from isotherm.models.model import ClassModel, Model, like, method
 
 
 class Plain(Model):
@@ -63,7 +63,7 @@ class PoissonRegression(Plain):
 
 
 @dataclass(frozen=True)
-class Softmax(Model):
+class Softmax(ClassModel):
     """Multinomial logistic regression, log p(y|x) = a_y − logsumexp(a), a = Wx + b.
 
     Parameters `W` (classes, features) and `b` (classes,); labels are 0 … classes − 1.
@@ -73,10 +73,6 @@ class Softmax(Model):
     classes: int
     prior_variance: float = 10.0
 
-    @property
-    def family(self) -> Family:
-        return Categorical(self.classes)
-
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {"W": (self.classes, self.features), "b": (self.classes,)}
 
@@ -85,7 +81,7 @@ class Softmax(Model):
 
 
 @dataclass(frozen=True)
-class MLP(Model):
+class MLP(ClassModel):
     """Two-layer network: log p(y|x) = a_y − logsumexp(a), a = W₂ tanh(W₁x + b₁) + b₂.
 
     Parameters `W1` (hidden, features), `b1` (hidden,), `W2` (classes, hidden), `b2` (classes,); labels are
@@ -96,10 +92,6 @@ class MLP(Model):
     hidden: int
     classes: int
     prior_variance: float = 10.0
-
-    @property
-    def family(self) -> Family:
-        return Categorical(self.classes)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         f, h, k = self.features, self.hidden, self.classes

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isotherm.models.units import standard_units
+from isotherm.models.priors import standard_units
 from isotherm.tables.columns import MISSING, Levels, Numbers, TableColumn, absent, as_text, quote
 
 TARGET_CLASSES = 100

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from isotherm.models.units import column_units, standard_units
+from isotherm.models.priors import column_units, standard_units
 
 
 def test_units_are_those_of_the_weighted_rows():
