@@ -109,8 +109,8 @@ class BayesianMLPRegressor(Regressor, BayesianMLP):
         hidden: widths of the hidden layers.
         activation: "tanh", "relu" or "silu".
         prior_scale: of weights and biases; larger, and the function may bend more.
-        steps: of each chain at most, a quarter of which is not kept. With up to 4,096 rows, a step looks at all of them.
-        ess, seconds: stop earlier if every parameter has `ess` effective draws and R-hat is at most 1.01, or by the clock.
+        steps: of each chain, at most; a quarter is not kept. With up to 4,096 rows, a step looks at all of them.
+        ess, seconds: stop earlier where all parameters have `ess` effective draws and R-hat ≤ 1.01, or by the clock.
         chains: independent chains, each of which begins near another mode, found by 500 steps of Adam.
         random_state, progress: the seed (same number, same draws), and whether to show bars (on a terminal only).
 
@@ -136,8 +136,8 @@ class BayesianMLPClassifier(Classifier, BayesianMLP):
         activation: "tanh", "relu" or "silu".
         prior_scale: of weights and biases; larger, and the borders between classes may bend more.
         output_scale: how large log-odds may be, about; larger, and probabilities may be nearer to 0 and 1.
-        steps: of each chain at most, a quarter of which is not kept. With up to 4,096 rows, a step looks at all of them.
-        ess, seconds: stop earlier if every parameter has `ess` effective draws and R-hat is at most 1.01, or by the clock.
+        steps: of each chain, at most; a quarter is not kept. With up to 4,096 rows, a step looks at all of them.
+        ess, seconds: stop earlier where all parameters have `ess` effective draws and R-hat ≤ 1.01, or by the clock.
         chains: independent chains, each of which begins near another mode, found by 500 steps of Adam.
         random_state, progress: the seed (same number, same draws), and whether to show bars (on a terminal only).
 
@@ -160,8 +160,8 @@ class DiscriminativeRBMClassifier(Classifier, NetworkModel):
     Args:
         hidden: how many hidden units.
         prior_scale: of all parameters; 3 is about what the paper's experiments have.
-        steps: of each chain at most, a quarter of which is not kept. With up to 4,096 rows, a step looks at all of them.
-        ess, seconds: stop earlier if every parameter has `ess` effective draws and R-hat is at most 1.01, or by the clock.
+        steps: of each chain, at most; a quarter is not kept. With up to 4,096 rows, a step looks at all of them.
+        ess, seconds: stop earlier where all parameters have `ess` effective draws and R-hat ≤ 1.01, or by the clock.
         chains: independent chains, each of which begins near another mode, found by 500 steps of Adam.
         random_state, progress: the seed (same number, same draws), and whether to show bars (on a terminal only).
 

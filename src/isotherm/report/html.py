@@ -4,7 +4,7 @@ How the page looks is in page.css. Every text that comes in is escaped here.
 """
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -47,7 +47,7 @@ def note(text: str) -> str:
 
 
 def table(table: Table, kind: str = "") -> str:
-    """`kind` is a class in page.css."""
+    """Return a table as HTML; `kind` is a class in page.css."""
     title = f"<h3>{escape(table.title)}</h3>" if table.title else ""
     head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
     named = not table.columns[0]  # the first entry says what its row is, and stays in view when the others are scrolled
@@ -68,18 +68,30 @@ def _entry(entry: Entry) -> str:
 
 
 def _breakable(text: str) -> str:
-    """For narrow screens: a line may end before ±, ( or a new quantity, but not within `A = 1`, `± 0.1` or `3 %`."""
+    """Let lines end, on narrow screens, before ±, ( or a new quantity, but not within `A = 1`, `± 0.1` or `3 %`."""
     for together in (" = ", "± ", " %", "paper "):
         text = text.replace(together, together.replace(" ", "\N{NO-BREAK SPACE}"))
     return escape(text)
 
 
+def texts(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
+    """Return a table of texts without a title."""
+    return table(Table("", heads, [[Entry(text) for text in row] for row in rows]), kind)
+
+
 def image(png: bytes, words: str) -> str:
-    """A picture, and the words for those who do not see it."""
+    """Return a picture, and the words for those who do not see it."""
     return f'<img alt="{escape(words)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
 
 
+def pictures(title: str, named: Iterable[tuple[str, bytes]], caption: str) -> str:
+    """Return pictures side by side, or one below the other on narrow screens, with one caption."""
+    images = "".join(image(png, f"{title} {name}".strip()) for name, png in named)
+    head = f"<h3>{escape(title)}</h3>" if title else ""
+    return f'{head}<figure><div class="side-by-side">{images}</div><figcaption>{escape(caption)}</figcaption></figure>'
+
+
 def wide_picture(png: bytes, caption: str) -> str:
-    """A picture of several panels, which is scrolled on narrow screens."""
+    """Return a picture of several panels, which is scrolled on narrow screens."""
     words = escape(caption)
     return f'<figure><div class="scroll">{image(png, caption)}</div><figcaption>{words}</figcaption></figure>'

@@ -28,28 +28,28 @@ STYLE: Any = {
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # of chains, in turn
 GOOD, BAD, LEVEL = "#0072B2", "#C03A1E", "#222222"
 SIZE = (4.2, 2.4)  # inches: legible on a telephone, where a picture is as wide as the screen
-ROW = 0.19  # inches for each parameter, where every one has a row
-LONGEST = 28  # characters of a name
-MOST_ROWS = 50
-MOST_POINTS = 1000  # of a curve
-BINS = 20  # of ranks, at most
+ROW_HEIGHT = 0.19  # inches for each parameter, where every one has a row
+NAME_LENGTH = 28  # characters of a name
+FOREST_ROWS = 50
+TRACE_POINTS = 1000  # of a curve
+RANK_BINS = 20  # of ranks, at most
 STRETCHES = 50  # of a run, at most
-FAR = 4.0  # a ratio from which the axis is logarithmic
-NARROW = 0.04  # of the width of an axis: an interval that is narrower cannot be seen on it
+LOG_RATIO = 4.0  # a ratio from which the axis is logarithmic
+NARROW_SHARE = 0.04  # of the width of an axis: an interval that is narrower cannot be seen on it
 
 
 def trace(name: str, draws: np.ndarray, times: np.ndarray, unit: str) -> bytes:
-    """One parameter by (chain, draw); `times` of the draws, in steps or what `unit` says."""
+    """Plot one parameter by (chain, draw); `times` of the draws, in steps or what `unit` says."""
     figure, axes = _figure(short(name), unit, "value")
-    every = max(1, -(-draws.shape[1] // MOST_POINTS))
+    every = max(1, -(-draws.shape[1] // TRACE_POINTS))
     for chain, values in enumerate(draws):
         axes.plot(times[::every], values[::every], color=_colour(chain), linewidth=0.6, alpha=0.8)
     return _png(figure)
 
 
 def ranks(name: str, draws: np.ndarray, ess: float) -> bytes:
-    """How often each chain is in each bin of the ranks of all draws, over how often it would be if chains agreed; then
-    most bars are in the band. One chain is compared with itself: its halves."""
+    """Plot how often each chain is in each bin of the ranks of all draws, relative to how often it would be if chains
+    agreed; then most bars are in the band. One chain is compared with itself: its halves."""
     from scipy.stats import rankdata
 
     halves = len(draws) == 1
@@ -58,7 +58,7 @@ def ranks(name: str, draws: np.ndarray, ess: float) -> bytes:
         draws = np.stack([draws[0, :length], draws[0, -length:]])
     figure, axes = _figure(short(name), "rank among all draws", "relative share")
     order = (rankdata(draws).reshape(draws.shape) - 0.5) / draws.size
-    bins = int(np.clip(draws.shape[1] // 10, 2, BINS))
+    bins = int(np.clip(draws.shape[1] // 10, 2, RANK_BINS))
     edges = np.linspace(0, 1, bins + 1)
     for chain, values in enumerate(order):
         share = np.histogram(values, edges)[0] * bins / draws.shape[1]
@@ -73,7 +73,7 @@ def ranks(name: str, draws: np.ndarray, ess: float) -> bytes:
 
 
 def autocorrelation(name: str, draws: np.ndarray) -> bytes:
-    """Of one parameter by (chain, draw), up to the lag where little is left."""
+    """Plot that of one parameter by (chain, draw), up to the lag where little is left."""
     from arviz_stats.base import array_stats
 
     figure, axes = _figure(short(name), "lag, in draws", "correlation")
@@ -92,7 +92,7 @@ def autocorrelation(name: str, draws: np.ndarray) -> bytes:
 
 
 def over_time(name: str, values: np.ndarray, times: np.ndarray, unit: str, level: float, allowed: float) -> bytes:
-    """A statistic by (chain, draw), averaged over stretches of the run; where its mean should be, and its bound."""
+    """Plot a statistic by (chain, draw), averaged over stretches; where its mean should be, and its bound."""
     stretches = values.shape[1] // -(-values.shape[1] // STRETCHES)
     means = np.stack([part.mean(axis=1) for part in np.array_split(values, stretches, axis=1)], axis=1)
     middles = [part.mean() for part in np.array_split(times, stretches)]
@@ -108,8 +108,8 @@ def over_time(name: str, values: np.ndarray, times: np.ndarray, unit: str, level
 def against_level(
     title: str, names: Sequence[str], values: np.ndarray, errors: np.ndarray, level: float, allowed: np.ndarray
 ) -> bytes:
-    """A number of each parameter with ± 2 standard errors and its bound; in rows with names if there are few."""
-    few = len(names) <= MOST_ROWS
+    """Plot a number of each parameter with ± 2 standard errors and its bound; in rows with names if there are few."""
+    few = len(names) <= FOREST_ROWS
     places = np.arange(len(names), dtype=float)
     bad = ~(abs(values - level) <= allowed)
     figure, axes = _figure(title, "" if few else "parameter, in the order of the draws", "", len(names) if few else 0)
@@ -122,11 +122,8 @@ def against_level(
     for which, colour in ((~bad, GOOD), (bad, BAD)):
         x, y, error = places[which], values[which], 2 * errors[which]
         look = {"color": colour, "fmt": "o", "markersize": 3.5 if few else 2, "elinewidth": 1 if few else 0.4}
-        if few:
-            axes.errorbar(y, x, xerr=error, **look)
-        else:
-            axes.errorbar(x, y, yerr=error, **look)
-    if level > 0 and (values > FAR * level).any():
+        axes.errorbar(*((y, x) if few else (x, y)), **{"xerr" if few else "yerr": error}, **look)
+    if level > 0 and (values > LOG_RATIO * level).any():
         scale = {"value": "log"} if (values > 0).all() else {"value": "symlog", "linthresh": level}
         (axes.set_xscale if few else axes.set_yscale)(**scale)
         (axes.xaxis if few else axes.yaxis).set_major_formatter("{x:g}")  # instead of powers, which are formulas
@@ -138,13 +135,14 @@ def against_level(
 
 
 def forest(names: Sequence[str], draws: np.ndarray) -> tuple[bytes, bool]:
-    """Intervals of parameters by (chain, draw, parameter): 50 % thick, 90 % thin, and the mean of each chain. Where one
-    axis cannot show all, each is standardised. Returns the picture, and whether that was done."""
+    """Plot intervals of parameters by (chain, draw, parameter): 50 % thick, 90 % thin, and the mean of each chain.
+
+    Where one axis cannot show all, each is standardised. Return the picture, and whether that was done."""
     flat = draws.reshape(-1, draws.shape[2]).astype(np.float64)
     quantiles, means = np.quantile(flat, [0.05, 0.25, 0.75, 0.95], axis=0), draws.mean(axis=1, dtype=np.float64)
     spread, width = flat.std(axis=0), float(np.ptp(quantiles))
     moving = spread > 0
-    apart = bool(moving.any() and ((quantiles[3] - quantiles[0])[moving] < NARROW * width).any())
+    apart = bool(moving.any() and ((quantiles[3] - quantiles[0])[moving] < NARROW_SHARE * width).any())
     if apart:
         middle, scale = flat.mean(axis=0), np.where(moving, spread, 1.0)
         quantiles, means = (quantiles - middle) / scale, (means - middle) / scale
@@ -161,7 +159,7 @@ def forest(names: Sequence[str], draws: np.ndarray) -> tuple[bytes, bool]:
 
 
 def reliability(predicted: np.ndarray, came: np.ndarray, counts: np.ndarray) -> bytes:
-    """The observed frequency against the predicted probability, ± 2 standard errors."""
+    """Plot the observed frequency against the predicted probability, ± 2 standard errors."""
     figure, axes = _figure("", "predicted probability", "how often it came")
     errors = 2 * np.sqrt(np.maximum(came * (1 - came), 0.25 / counts) / counts)
     axes.plot([0, 1], [0, 1], color=LEVEL, linewidth=1, linestyle="--")
@@ -171,10 +169,10 @@ def reliability(predicted: np.ndarray, came: np.ndarray, counts: np.ndarray) -> 
 
 
 def short(name: str) -> str:
-    """A long name without its middle, as beginning and end tell names apart."""
+    """Return a long name without its middle, as beginning and end tell names apart."""
     name = " ".join(name.split())
-    half = (LONGEST - 1) // 2
-    return name if len(name) <= LONGEST else f"{name[:half]}…{name[-half:]}"
+    half = (NAME_LENGTH - 1) // 2
+    return name if len(name) <= NAME_LENGTH else f"{name[:half]}…{name[-half:]}"
 
 
 def _rows(axes: Any, names: Sequence[str]) -> None:
@@ -189,13 +187,13 @@ def _colour(chain: int) -> str:
 
 
 def _figure(title: str, xlabel: str, ylabel: str, rows: int = 0) -> tuple[Any, Any]:
-    """One set of axes; with `rows` of names it is as high as they need. Names are not read as formulas."""
+    """Make one set of axes; with `rows` of names it is as high as they need. Names are not read as formulas."""
     with extra("plots", "a picture"):
         import matplotlib
         from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE | {"text.parse_math": False}):
-        height = max(1.3, ROW * rows + 0.8) if rows else SIZE[1]
+        height = max(1.3, ROW_HEIGHT * rows + 0.8) if rows else SIZE[1]
         figure = Figure(figsize=(SIZE[0], height), layout="constrained")
         axes = figure.subplots()
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,7 +56,7 @@ FOREST = (
 APART = "Each parameter is shown from its own mean and in its own standard deviations, as no one axis would show all."
 
 
-class Draws(NamedTuple):
+class ShownDraws(NamedTuple):
     """The draws of chains that did not diverge, by (chain, draw, parameter), and what there is to say of each
     parameter; `order` has those that move, fewest effective draws first."""
 
@@ -127,7 +127,7 @@ def write(
         why = "every chain diverged" if not good.any() else f"there are {values.shape[1]} draws a chain"
         parts.append(f"<h2>Pictures</h2><p>There are none: {escape(why)}.</p>")
     else:
-        draws = _draws(tree, shown, values[good])
+        draws = _shown(tree, shown, values[good])
         parts += [_worst(draws), _thermostat(tree, draws, good), _moments(verdict.moments), _forest(draws)]
     name = tree.attrs.get("name")
     title = title or (f"Report of {name}" if name else "Report of a run")
@@ -135,115 +135,104 @@ def write(
 
 
 def _good_chains(tree: Results, values: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Which chains did not diverge, and a sentence for each of the others."""
-    good, words = np.isfinite(values).all(axis=(1, 2)), []
+    """Return which chains did not diverge, and a sentence for each of the others."""
     steps = first_bad_steps(tree)
-    first = np.full(len(good), -1) if steps is None else steps
-    for chain in np.flatnonzero(~good | (first >= 0)):
-        when = f"diverged at step {first[chain]:,}" if first[chain] >= 0 else "has draws that are not finite"
-        words.append(f"Chain {chain} {when}; the pictures leave it out.")
-    return good & (first < 0), words
+    first = np.full(len(values), -1) if steps is None else steps
+    good = np.isfinite(values).all(axis=(1, 2)) & (first < 0)
+    why = [f"diverged at step {step:,}" if step >= 0 else "has draws that are not finite" for step in first]
+    return good, [f"Chain {chain} {why[chain]}; the pictures leave it out." for chain in np.flatnonzero(~good)]
 
 
-def _draws(tree: Results, names: list[str], values: np.ndarray) -> Draws:
+def _shown(tree: Results, names: list[str], values: np.ndarray) -> ShownDraws:
     found = convergence(values)
     moves = np.ptp(values, axis=(0, 1)) > 0
     ess = np.where(moves, np.nan_to_num(found.least_ess), np.inf)
     order = np.argsort(ess, kind="stable")[: int(moves.sum())]
     numbers = np.arange(values.shape[1]) + 1
     if {"burn_in", "thin"} <= set(tree.attrs):
-        return Draws(names, values, found, order, tree.attrs["burn_in"] + tree.attrs["thin"] * numbers, "step")
-    return Draws(names, values, found, order, numbers, "draw")
+        return ShownDraws(names, values, found, order, tree.attrs["burn_in"] + tree.attrs["thin"] * numbers, "step")
+    return ShownDraws(names, values, found, order, numbers, "draw")
 
 
 def _verdict(verdict: Verdict, tree: Results) -> str:
     rows = [
         [
             Entry(line.name),
-            Entry("ok" if line.good else "BAD", shade="good" if line.good else "bad"),
-            Entry(line.found),
-            Entry(line.bound),
-            Entry("" if line.good else line.advice),
+            Entry("ok", shade="good") if line.good else Entry("BAD", shade="bad"),
+            *map(Entry, (line.found, line.bound, "" if line.good else line.advice)),
         ]
         for line in verdict.table
     ]
-    table = Table("", ["", "verdict", "found", "bound", "what to change"], rows)
-    said = [sentence for sentence in str(tree.attrs.get("warnings", "")).splitlines() if sentence]
-    warned = f"<p>The run itself warned:</p><ul>{''.join(f'<li>{escape(s)}</li>' for s in said)}</ul>" if said else ""
+    table = html.table(Table("", ["", "verdict", "found", "bound", "what to change"], rows), "words")
+    warnings = "".join(f"<li>{escape(each)}</li>" for each in str(tree.attrs.get("warnings", "")).splitlines() if each)
+    warned = f"<p>The run itself warned:</p><ul>{warnings}</ul>" if warnings else ""
     cost = f" The check took {verdict.passes:.1f} passes over the data." if verdict.passes else ""
-    not_checked = f"Not checked: {'; '.join(verdict.not_checked)}.{cost}"
-    shade = "good" if verdict else "bad"
-    summary = f"{verdict.summary[0].upper()}{verdict.summary[1:]}."
-    return (
-        f'<h2>Verdict</h2><p class="summary {shade}">{escape(summary)}</p>{html.table(table, "words")}'
-        f"{html.note(not_checked)}{warned}"
-    )
+    not_checked = html.note(f"Not checked: {'; '.join(verdict.not_checked)}.{cost}")
+    summary = f'<p class="summary {"good" if verdict else "bad"}">{escape(_sentence(verdict.summary))}</p>'
+    return f"<h2>Verdict</h2>{summary}{table}{not_checked}{warned}"
 
 
 def _making(tree: Results, shown: int, diverged: Sequence[str]) -> str:
-    attributes, counts = tree.attrs, tree["posterior"].sizes
-    entries = sum(sizes(tree))
-    facts = [
-        _count(counts["chain"], "chain"),
-        f"{_count(counts['draw'], 'draw')} each",
-        _count(entries, "parameter") + (f", of which {shown:,} were looked at" if shown < entries else ""),
-    ]
+    """Return what made the draws, how many there are, and all attributes of the run."""
+    attributes, counts, entries = tree.attrs, tree["posterior"].sizes, sum(sizes(tree))
     library = [
-        str(attributes[name]) for name in ("inference_library", "inference_library_version") if name in attributes
+        str(attributes[each]) for each in ("inference_library", "inference_library_version") if each in attributes
     ]
     if "sampler" in attributes:
         library.insert(0, f"sampler {attributes['sampler']},")
-    if library:
-        facts.insert(0, " ".join(library))
+    facts = [" ".join(library)] if library else []
+    facts += [_count(counts["chain"], "chain"), f"{_count(counts['draw'], 'draw')} each"]
+    facts.append(_count(entries, "parameter") + (f", of which {shown:,} were looked at" if shown < entries else ""))
     if {"batch_size", "population"} <= set(attributes):
         facts.append(f"batches of {attributes['batch_size']:,} of {attributes['population']:,} rows")
     if {"steps", "steps_done", "burn_in"} <= set(attributes):
         done, steps = attributes["steps_done"], attributes["steps"]
-        all_done = f"{steps:,} steps" if done == steps else f"{done:,} of {steps:,} steps"
-        facts.append(f"{all_done}, the first {attributes['burn_in']:,} as burn-in")
+        of_all = "" if done == steps else f"{done:,} of "
+        facts.append(f"{of_all}{steps:,} steps, the first {attributes['burn_in']:,} as burn-in")
     if attributes.get("interrupted"):
         diverged = [*diverged, "The run was interrupted: isotherm.resume goes on with it."]
-    rows = [[Entry(str(name)), Entry(_value(value))] for name, value in attributes.items() if name != "warnings"]
-    table = html.table(Table("", ["", "value"], rows), "words")
     alarms = "".join(f'<p class="summary bad">{escape(sentence)}</p>' for sentence in diverged)
-    written = f"Page written by isotherm {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
-    details = f"<details><summary>all settings</summary>{table}</details>" if rows else ""
-    return f"<h2>How it was made</h2><p>{escape('; '.join(facts))}.</p>{alarms}{details}{html.note(written)}"
+    rows = [(str(name), _value(value)) for name, value in attributes.items() if name != "warnings"]
+    table = html.texts(["", "value"], rows, "words")
+    settings = f"<details><summary>all settings</summary>{table}</details>" if rows else ""
+    written = html.note(f"Page written by isotherm {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC.")
+    return f"<h2>How it was made</h2><p>{escape('; '.join(facts))}.</p>{alarms}{settings}{written}"
 
 
-def _worst(draws: Draws) -> str:
+def _worst(draws: ShownDraws) -> str:
+    title = "<h2>The worst parameters</h2>"
     if not draws.order.size:
-        return "<h2>The worst parameters</h2><p>No parameter moves: every draw is the same.</p>"
+        return f"{title}<p>No parameter moves: every draw is the same.</p>"
     worst = [(draws.names[i], draws.values[..., i], float(draws.found.least_ess[i])) for i in draws.order[:WORST]]
     shown = ", ".join(f"{name} ({ess:.0f})" for name, _, ess in worst)
     total = _count(draws.values.shape[0] * draws.values.shape[1], "draw")
-    who = "each chain" if len(draws.values) > 1 else "both halves of the chain"
+    ranks = RANKS.format(who="each chain" if len(draws.values) > 1 else "both halves of the chain")
     return "\n".join(
         [
-            "<h2>The worst parameters</h2>",
+            title,
             f"<p>Those with the fewest effective draws, of {total}: {escape(shown)}.</p>",
-            _pictures("Traces", [(n, plots.trace(n, x, draws.times, draws.unit)) for n, x, _ in worst], TRACE),
-            _pictures("Ranks", [(n, plots.ranks(n, x, ess)) for n, x, ess in worst], RANKS.format(who=who)),
-            _pictures("Autocorrelation", [(n, plots.autocorrelation(n, x)) for n, x, _ in worst], AUTOCORRELATION),
+            html.pictures("Traces", [(n, plots.trace(n, x, draws.times, draws.unit)) for n, x, _ in worst], TRACE),
+            html.pictures("Ranks", [(n, plots.ranks(n, x, ess)) for n, x, ess in worst], ranks),
+            html.pictures("Autocorrelation", [(n, plots.autocorrelation(n, x)) for n, x, _ in worst], AUTOCORRELATION),
         ]
     )
 
 
-def _thermostat(tree: Results, draws: Draws, good: np.ndarray) -> str:
+def _thermostat(tree: Results, draws: ShownDraws, good: np.ndarray) -> str:
     if "sample_stats" not in tree.children:
         return ""
-    stats, pictures = tree["sample_stats"].to_dataset(), []
+    stats, shown = tree["sample_stats"].to_dataset(), ""
+
+    def over_time(name: str, values: np.ndarray, law: tuple[float, float], caption: str) -> str:
+        return html.pictures("", [(name, plots.over_time(name, values, draws.times, draws.unit, *law))], caption)
+
     if "kinetic_temperature" in stats:
         values = stats["kinetic_temperature"].values[good]
-        law = temperature_law(tree, values, STRICT)
-        png = plots.over_time("kinetic temperature", values, draws.times, draws.unit, *law)
-        pictures.append(_pictures("", [("kinetic temperature", png)], TEMPERATURE))
+        shown += over_time("kinetic temperature", values, temperature_law(tree, values, STRICT), TEMPERATURE)
     if has_friction(tree):
-        values = stats["friction"].values[good]
         law = friction_law(tree, STRICT)
-        png = plots.over_time("friction", values, draws.times, draws.unit, *law)
-        pictures.append(_pictures("", [("friction", png)], FRICTION))
-    return f'<h2>Temperature and friction</h2><div class="pairs">{"".join(pictures)}</div>' if pictures else ""
+        shown += over_time("friction", stats["friction"].values[good], law, FRICTION)
+    return f'<h2>Temperature and friction</h2><div class="pairs">{shown}</div>' if shown else ""
 
 
 def _moments(moments: Moments | None) -> str:
@@ -257,54 +246,45 @@ def _moments(moments: Moments | None) -> str:
     shift = plots.against_level("mean: off by", names, found.shift, found.shift_error, 0, shifts)
     variance = plots.against_level("variance ratio", names, found.variance, found.variance_error, 1, variances)
     off = (found.shift, shifts), (found.variance - 1, variances), (tails.excess, kurtoses)
-    bad = [int((abs(by) > allowed).sum()) for by, allowed in off]
-    worst = names[int(np.argmax(abs(found.variance - 1) / variances))]
+    means, wide, heavy = (int((abs(by) > allowed).sum()) for by, allowed in off)
     words = (
-        f"Outside of what is allowed: {bad[0]} means, {bad[1]} variances and {bad[2]} tails of "
-        f"{_count(len(names), 'parameter')}"
+        f"Outside of what is allowed: {means} means, {wide} variances and {heavy} tails of "
+        f"{_count(len(names), 'parameter')}; furthest off is the variance of "
+        f"{names[int(np.argmax(abs(found.variance - 1) / variances))]}."
     )
-    pictures = _pictures("", [("mean", shift)], SHIFT) + _pictures("", [("variance ratio", variance)], VARIANCE)
-    words = f"{words}; furthest off is the variance of {worst}."
-    return f'{title}<p>{escape(words)}</p><div class="pairs">{pictures}</div>'
+    both = html.pictures("", [("mean", shift)], SHIFT) + html.pictures("", [("variance ratio", variance)], VARIANCE)
+    return f'{title}<p>{escape(words)}</p><div class="pairs">{both}</div>'
 
 
-def _forest(draws: Draws) -> str:
-    everything = len(draws.names) <= plots.MOST_ROWS
-    chosen = np.arange(len(draws.names)) if everything else draws.order[: plots.MOST_ROWS]
+def _forest(draws: ShownDraws) -> str:
+    everything = len(draws.names) <= plots.FOREST_ROWS
+    chosen = np.arange(len(draws.names)) if everything else draws.order[: plots.FOREST_ROWS]
     if not chosen.size:
         return ""
     names, values, found = [draws.names[i] for i in chosen], draws.values[..., chosen], draws.found
     png, apart = plots.forest(names, values)
     which = "" if everything else f"<p>The {len(chosen)} parameters with the fewest effective draws.</p>"
     flat = values.reshape(-1, len(chosen)).astype(np.float64)
-    columns = [flat.mean(axis=0), flat.std(axis=0), *np.quantile(flat, [0.05, 0.95], axis=0)]
+    columns = zip(flat.mean(axis=0), flat.std(axis=0), *np.quantile(flat, [0.05, 0.95], axis=0), strict=True)
     rows = [
-        [
-            Entry(name),
-            *(Entry(f"{column[place]:.4g}") for column in columns),
-            *(Entry(f"{number[i]:.0f}") for number in (found.ess_bulk, found.ess_tail)),
-            Entry(f"{found.r_hat[i]:.3f}"),
-        ]
-        for place, (name, i) in enumerate(zip(names, chosen, strict=True))
+        [name, *(f"{value:.4g}" for value in numbers), f"{bulk:.0f}", f"{tail:.0f}", f"{r_hat:.3f}"]
+        for name, numbers, bulk, tail, r_hat in zip(
+            names, columns, found.ess_bulk[chosen], found.ess_tail[chosen], found.r_hat[chosen], strict=True
+        )
     ]
     heads = ["", "mean", "s.d.", "5 %", "95 %", "effective draws", "in the tails", "R-hat"]
-    caption = f"{FOREST} {APART}" if apart else FOREST
-    return (
-        f"<h2>Parameters</h2>{which}{_pictures('', [('intervals of parameters', png)], caption)}"
-        f"<details><summary>the numbers</summary>{html.table(Table('', heads, rows), 'numbers')}</details>"
-    )
+    picture = html.pictures("", [("intervals of parameters", png)], f"{FOREST} {APART}" if apart else FOREST)
+    numbers = f"<details><summary>the numbers</summary>{html.texts(heads, rows, 'numbers')}</details>"
+    return f"<h2>Parameters</h2>{which}{picture}{numbers}"
 
 
-def _pictures(title: str, pictures: Sequence[tuple[str, bytes]], caption: str) -> str:
-    """Pictures side by side, or one below the other on narrow screens, with one caption."""
-    images = "".join(html.image(png, f"{title} {name}".strip()) for name, png in pictures)
-    head = f"<h3>{escape(title)}</h3>" if title else ""
-    return f'{head}<figure><div class="side-by-side">{images}</div><figcaption>{escape(caption)}</figcaption></figure>'
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def _count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -5,11 +5,10 @@ from html import escape
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
-from rich.table import Table as Grid
+from rich.table import Table
 from rich.text import Text
 
 from isotherm.report import html, plots, report
-from isotherm.report.html import Entry, Table
 from isotherm.tables.columns import plain
 from isotherm.tables.recipe import Recipe
 from isotherm.tables.results import Coefficient, Score, TableResults, reliability
@@ -96,9 +95,9 @@ def _parts(found: TableResults) -> Iterator[RenderableType]:
             yield Text(str(line))
 
 
-def _grid(heads: Sequence[str], left: int) -> Grid:
+def _grid(heads: Sequence[str], left: int) -> Table:
     """Return an empty table, of whose columns the first `left` hold words and the others numbers."""
-    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    grid = Table(box=None, pad_edge=False, header_style="bold")
     for place, head in enumerate(heads):
         grid.add_column(head, justify="right" if place >= left else "left")
     return grid
@@ -132,7 +131,7 @@ def section(found: TableResults) -> str:
     notes = "".join(f"<li>{escape(note)}</li>" for note in found.recipe.notes)
     scores = "<p>No rows were held out, so nothing is said of how well new rows are predicted.</p>"
     if found.scores:
-        scores = _table(SCORE_HEADS, map(score_row, found.scores))
+        scores = html.texts(SCORE_HEADS, map(score_row, found.scores), "numbers")
     words = f"<p>{escape(found.words)}</p><ul>{notes}</ul>"
     return f"<h2>Predictions</h2>{words}{scores}{_calibration(found)}<h2>Coefficients</h2>{_coefficients(found)}"
 
@@ -140,11 +139,8 @@ def section(found: TableResults) -> str:
 def _calibration(found: TableResults) -> str:
     if found.probabilities is None or found.y is None:
         return ""
-    picture = html.image(plots.reliability(*reliability(found.probabilities, found.y)), "calibration")
-    return (
-        f'<h3>Calibration</h3><figure><div class="side-by-side">{picture}</div>'
-        f"<figcaption>{escape(CALIBRATION)}</figcaption></figure>"
-    )
+    png = plots.reliability(*reliability(found.probabilities, found.y))
+    return f"<h3>Calibration</h3>{html.pictures('', [('calibration', png)], CALIBRATION)}"
 
 
 def _coefficients(found: TableResults) -> str:
@@ -153,7 +149,7 @@ def _coefficients(found: TableResults) -> str:
         return "<p>There are none to read in a network.</p>"
 
     def table(some: Sequence[Coefficient]) -> str:
-        return _table(coefficient_heads(recipe), (coefficient_row(recipe, each) for each in some))
+        return html.texts(coefficient_heads(recipe), (coefficient_row(recipe, each) for each in some), "numbers")
 
     note = html.note(meaning(recipe))
     if len(all_of) <= PAGE_STRONGEST:
@@ -165,7 +161,3 @@ def _coefficients(found: TableResults) -> str:
         f"<details><summary>{min(len(all_of), PAGE_ALL):,} coefficients{left}</summary>{table(all_of[:PAGE_ALL])}"
         "</details>"
     )
-
-
-def _table(heads: Sequence[str], rows: Iterator[list[str]]) -> str:
-    return html.table(Table("", heads, [[Entry(text) for text in row] for row in rows]), "numbers")
