@@ -13,22 +13,19 @@ from isotherm.run.plan import Plan
 
 
 @pytest.mark.parametrize(
-    "sampler", [isotherm.eccadl(every=7), isotherm.eccadl(), isotherm.eccadl(covariance="low_rank")]
+    ("sampler", "parameters", "following"),
+    [
+        (isotherm.eccadl(every=20), 20, 140),
+        (isotherm.eccadl(), 20, 150),
+        (isotherm.eccadl(), 100, 200),
+        (isotherm.eccadl(), 2000, 130),
+        (isotherm.eccadl(covariance="diagonal"), 100, 136),
+    ],
 )
-@pytest.mark.parametrize("parameters", [20, 100])
-def test_the_next_step_that_is_due(sampler, parameters):
-    steps = jnp.arange(5000, dtype=jnp.int32)
-    due = np.asarray(jax.vmap(lambda step: sampler.renewal_due(step, parameters))(steps))
-    until = np.asarray(jax.vmap(lambda step: sampler.steps_to_renewal(step, parameters))(steps))
-    following = np.asarray([np.flatnonzero(due[step + 1 :])[0] + 1 for step in range(4000)])
-    np.testing.assert_array_equal(until[:4000], following)
-
-
-def test_renewals_become_rare():
-    """Sixteen while the number of steps doubles, once that is fewer than one in `every` steps."""
-    sampler = isotherm.eccadl(every=10)
-    steps = jnp.arange(2**12, 2**13, dtype=jnp.int32)
-    assert int(jax.vmap(lambda step: sampler.renewal_due(step, 20))(steps).sum()) == 16
+def test_how_often_the_covariance_is_renewed(sampler, parameters, following):
+    """A d×d matrix is decomposed once in d steps, at least 50; others are renewed every 5, or 16 times while the steps
+    double."""
+    assert 129 + int(sampler.steps_to_renewal(jnp.int32(129), parameters)) == following
 
 
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])

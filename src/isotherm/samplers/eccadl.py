@@ -18,10 +18,11 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
-from isotherm.dynamics import flows, noise_friction, splitting
-from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Directions, Estimate, Local, LowRank
+from isotherm.dynamics import flows, homecoming, renewals, scaling, splitting
+from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Estimate, Local, LowRank, Needs
+from isotherm.dynamics.pace import CURVATURE_BOUND, IDENTITY_BOUND, Pace, Rules
 from isotherm.lib import arguments
-from isotherm.lib.types import Array, Bool, Int, Number, RandomKey, Scalar, Setting, Vector
+from isotherm.lib.types import Array, Int, Number, RandomKey, Scalar, Setting, Vector
 from isotherm.samplers.base import STATIC, State, Thermostat, normals
 from isotherm.targets.noisy import Noisy
 
@@ -29,49 +30,15 @@ LETTERS = "BEO"
 EXACT = "BEOEB"  # the scheme whose variance dynamics/noise_friction.py knows for any A; of others it knows it for A = 0
 ESTIMATES: dict[str, type[Estimate]] = {"dense": Dense, "low_rank": LowRank, "diagonal": Diagonal}
 DENSE_UP_TO = 1024  # parameters; beyond, eigh takes longer than the steps between two renewals
-ROWS = 5  # examples for each parameter, at least, from which "dense" estimates S and K
-AUTO = 2.0  # (h²/2)βλ for an eigenvalue λ from the middle of S, at most, at step_size="auto"
-BENT = 0.25  # the largest eigenvalue of h²K(I + (h²/2)βS)⁻¹, at most, at step_size="auto"
-WHITENED = 1.0  # the same where K is known to be I: S then has its eigenvectors, and the friction is exact at any h
-# r, at A = r times the noise friction of directions outside a low-rank estimate, where A is "auto" (`_unseen`):
-HEAT = 0.1  # the error of variances there, root mean square, as long as that takes an r of at most
-SLOW = 5.0
-UNEVEN = 2.0  # r over the root of the relative spread of the noise there, at least, as long as r is at most
-SLOWEST = 64.0
-RESOLVED = 250.0  # μ over h²/β, at least, where μ is "auto"
-KNOWN = 1e-3  # K's mean outside a low-rank estimate over its largest eigenvalue, at least, to measure distances by it
-FAR = 4.0  # by how many standard errors a distance from the mode must be more than 1 to be believed
-NEAR = 10.0  # a mean square distance from the mode that needs no help
-FAR_WINDOW = 4.0  # renewals over which S is averaged on the way home, where it falls fast, by a low-rank estimate;
-# by others two thirds are the newest
-COOLING = 4.0  # the distance from the mode over the one that the chain is allowed to keep until the next renewal
-RENEWALS = 16  # of the whole estimate while the number of steps doubles
-EARLY = 512  # steps in which K is renewed as often as S; after that, at powers of two
-SPREAD = 1e4  # of the diagonal of K, above which it becomes the mass; float32 has seven digits
-LEAST = 1e-12  # a mass over the largest, at least
-AT_HOME = 4096  # steps after which no chain is taken to be far from home
-FORCE = 16  # batches from whose force a distance from the mode is measured
-RAMP: dict[type[Estimate], int] = {Dense: 25, LowRank: 50, Diagonal: 100}  # steps in which what h may be doubles
-MOST_EVERY = 2**30  # twice it is still a 32-bit step number
-
-
-class Pace(NamedTuple):
-    """What steps need of S and K, computed once for all of them until the next renewal: h, A, the noise friction y = hΓ
-    along each of the estimate's directions, and p·p on average over a step in equilibrium."""
-
-    step_size: Scalar
-    friction: Scalar
-    noise_friction: Coordinates
-    energy: Scalar
 
 
 class Memory(NamedTuple):
-    """What is remembered of earlier batches: S and K in mass-whitened variables; how far the mode is, as a variance in
-    units of the posterior's, 1 once the chain has come home; M^(−1/2), if it is the sampler's own choice; and what
-    follows for the steps until the next renewal."""
+    """What is remembered of earlier batches: S and K in mass-whitened variables; `inflation`, by how much the chain is
+    allowed to be wider than the posterior, 1 near the mode; M^(−1/2), if it is the sampler's own choice; and the pace
+    of the steps until the next renewal."""
 
     estimate: Estimate
-    distance: Scalar
+    inflation: Scalar
     scale: Vector | tuple[()]
     pace: Pace
 
@@ -105,23 +72,23 @@ class ECCAdL(Thermostat):
             )
         key, local_key, sketch_key = jax.random.split(key, 3)
         scale = self._scale(local_key, position, noisy) if self._rescales(position, noisy) else ()
-        local = self._local(local_key, position, noisy, self._whitening(scale, position))
+        state = super().init(key, position, noisy)
+        near = jnp.ones_like(state.friction)
+        local = self._local(local_key, position, noisy, self._whitening(scale, position), near)
         if self.step_size is None and local.covariance.scale == 0 and local.curvature is None:
             raise ValueError(
                 'step_size="auto" takes its measure from the noise of the gradients and from second derivatives; a '
                 "batch of all the data, drawn without replacement, has no noise, and this posterior cannot be "
                 "differentiated twice; give step_size a number"
             )
-        estimate = ESTIMATES[self.kind(position.size)].first(local, position, self.rank, sketch_key)
-        state = super().init(key, position, noisy)
-        near = jnp.ones_like(state.friction)
+        estimate = self.estimate_of(position.size).first(local, position, self.rank, sketch_key)
         pace = self._pace(estimate, near, state.step, noisy)
         return state._replace(memory=Memory(estimate, near, scale, pace), friction=pace.friction)
 
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
         state = self._scheduled(state, noisy)
-        estimate, distance, scale, (h, A, frictions, expected) = state.memory
-        T, xi, mu = self.temperature, state.friction, self._thermal_mass(state.position, h)
+        estimate, inflation, scale, pace = state.memory
+        h, A, T, xi = pace.step_size, pace.friction, self.temperature, state.friction
         w, directions = self._whitening(scale, state.position), estimate.directions()
         moves = splitting.moves(self.scheme, LETTERS)[1:]  # after the kick, which is the first
         kicked = flows.kick(state.momentum, w * noisy.force, h)
@@ -130,7 +97,7 @@ class ECCAdL(Thermostat):
 
         def joint(s: Moving, t: Number) -> Moving:
             """E: drift and noise friction together, and the average of p·p along the way."""
-            paths = [flows.joint(p, t / h * y) for p, y in zip(s.momentum, frictions, strict=True)]
+            paths = [flows.joint(p, t / h * y) for p, y in zip(s.momentum, pace.noise_friction, strict=True)]
             moved = tuple(before + t * path.moved for before, path in zip(s.moved, paths, strict=True))
             energy = sum(each.sign * path.energy for each, path in zip(directions, paths, strict=True))
             return Moving(moved, tuple(path.momentum for path in paths), s.energy + t / h * energy)
@@ -143,11 +110,12 @@ class ECCAdL(Thermostat):
         start = Moving(tuple(jnp.zeros_like(p) for p in momentum), momentum, 0.0)
         end = splitting.run(moves, {"E": joint, "O": ornstein_uhlenbeck}, start, h)
         moved, p = estimate.restored(tuple(map(jnp.stack, zip(end.moved, end.momentum, strict=True))))
+        change = h / pace.thermal_mass * (end.energy - pace.energy)
         return state._replace(
             position=flows.drift(state.position, moved, w, 1.0),
             momentum=p,
-            friction=xi + jnp.where(distance > 1, 0, h / mu * (end.energy - expected)),
-            kinetic_temperature=T * end.energy / expected,
+            friction=xi + jnp.where(homecoming.is_far(inflation), 0, change),
+            kinetic_temperature=T * end.energy / pace.energy,
             step=state.step + 1,
             step_size=h,
         )
@@ -155,203 +123,97 @@ class ECCAdL(Thermostat):
     def renew(self, key: RandomKey, state: State, noisy: Noisy, step: Int[Array, ""]) -> State:
         """S and K of other rows enter the average, and the distance from the mode is measured anew. While the chain is
         on its way home, the past is forgotten, and ξ stays at A."""
-        doubled, due = self._doubled(step), self.renewal_due(step, state.position.size)
+        estimate, inflation, scale, before = state.memory
+        calendar, is_far = self._calendar(state.position.size), homecoming.is_far(inflation)
+        due, curvature_due = calendar.is_due(step), calendar.is_curvature_due(step)
         local_key, renewal_key, force_key = jax.random.split(key, 3)
-        estimate, distance, scale, before = state.memory
-        w, far = self._whitening(scale, state.position), distance > 1
-        local = self._local(local_key, state.position, noisy, w, distance)
-        window = jnp.where(far, jnp.minimum(FAR_WINDOW, self.window), self.window).astype(distance.dtype)
-        if not isinstance(estimate, LowRank):  # which counts the renewals of its parts, each in its turn
-            estimate = estimate._replace(
-                renewals=jnp.where(due & far, jnp.minimum(estimate.renewals, 1), estimate.renewals)
-            )
-        estimate = estimate.renewed(due, doubled | (step < EARLY), local, window, renewal_key)
-        asked = (step == 0) | (due & far & (step < AT_HOME))
+        w, window = self._whitening(scale, state.position), homecoming.averaging_window(self.window, inflation)
+        local = self._local(local_key, state.position, noisy, w, inflation)
+        estimate = estimate.forget(due & is_far).renewed(due, curvature_due, local, window, renewal_key)
+        asked = homecoming.is_measured(step, due, inflation)
         # Two conditions, of which the outer knows the step alone: where rows come from disk, it is known ahead.
-        distance = jax.lax.cond(
-            step < AT_HOME,
+        inflation = jax.lax.cond(
+            step < homecoming.HOME_STEPS,
             lambda: jax.lax.cond(
-                asked, lambda: self._distance(force_key, state, estimate, noisy, step), lambda: distance
+                asked, lambda: self._inflation(force_key, state, estimate, noisy, step), lambda: inflation
             ),
-            lambda: jnp.ones_like(distance),
+            lambda: jnp.ones_like(inflation),
         )
-        pace = jax.lax.cond(due, lambda: self._pace(estimate, distance, step, noisy), lambda: before)
-        xi = jnp.where(doubled, pace.friction, state.friction + (pace.friction - before.friction))
-        return state._replace(memory=Memory(estimate, distance, scale, pace), friction=xi)
+        pace = jax.lax.cond(due, lambda: self._pace(estimate, inflation, step, noisy), lambda: before)
+        moved = state.friction + (pace.friction - before.friction)
+        xi = jnp.where(renewals.is_power_of_two(step), pace.friction, moved)
+        return state._replace(memory=Memory(estimate, inflation, scale, pace), friction=xi)
+
+    def steps_to_renewal(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]:
+        return self._calendar(parameters).steps_to_next(step)
+
+    def estimate_of(self, parameters: int) -> type[Estimate]:
+        return ESTIMATES[self.covariance or ("dense" if parameters <= DENSE_UP_TO else "low_rank")]
+
+    def _needs(self, parameters: int) -> Needs:
+        return self.estimate_of(parameters).needs(parameters, self.rank)
+
+    def _calendar(self, parameters: int) -> renewals.Calendar:
+        needs = self._needs(parameters)
+        return renewals.Calendar(needs.interval if self.every is None else self.every, needs.parts)
 
     def _scheduled(self, state: State, noisy: Noisy) -> State:
         """With the pace of this step, where the step size is a function of the step's number."""
         if not callable(self.step_size):
             return state
         memory = state.memory
-        pace = self._pace(memory.estimate, memory.distance, state.step, noisy)
+        pace = self._pace(memory.estimate, memory.inflation, state.step, noisy)
         xi = state.friction + (pace.friction - memory.pace.friction)
         return state._replace(memory=memory._replace(pace=pace), friction=xi)
 
-    def _pace(self, estimate: Estimate, distance: Scalar, step: Int[Array, ""], noisy: Noisy) -> Pace:
-        """On the way home less noise counts, and the friction is at least half of what damps best, so that the chain
-        does not swing through the mode."""
-        h, T = self._step_size(estimate, distance, step, _bent(noisy)), self.temperature
-        A = self._friction(estimate, distance, h)
-        loss = -jnp.expm1(-h * A) if self.scheme == EXACT else jnp.zeros_like(h)
-
-        def friction(s: Directions) -> Array:
-            y = noise_friction.balanced(h * h / (2 * T * distance) * s.noise, h * h * s.curvature, loss)
-            damping = h * jnp.sqrt(jnp.maximum(s.curvature, noisy.curvature_ratio * s.noise))
-            return jnp.where(distance > 1, jnp.maximum(y, damping), y)
-
-        directions = estimate.directions()
-        frictions = tuple(friction(s) for s in directions)
-        energy = sum(
-            s.total(noise_friction.kinetic_energy(y, loss)) for s, y in zip(directions, frictions, strict=True)
+    def _pace(self, estimate: Estimate, inflation: Scalar, step: Int[Array, ""], noisy: Noisy) -> Pace:
+        rules = Rules(
+            step_size=None if self.step_size is None else self.step_size_at(step, inflation.dtype),
+            friction=self.friction,
+            thermal_mass=self.thermal_mass,
+            temperature=self.temperature,
+            balances_friction=self.scheme == EXACT,
+            bound=_curvature_bound(noisy),
+            curvature_ratio=noisy.curvature_ratio,
         )
-        return Pace(h, A, frictions, jnp.asarray(T * energy, h.dtype))
-
-    def _thermal_mass(self, position: Vector, h: Scalar) -> Setting:
-        """μ; if it is "auto", d or so much that steps of size h resolve the thermostat: what they do not resolve of it
-        leaves the variance right and makes the tails heavy, with a kurtosis of 3 + 2.5h²/(βμ) for any d."""
-        if self.thermal_mass is not None:
-            return self.thermal_mass
-        return jnp.maximum(position.size, RESOLVED * h * h * self.temperature)
+        return rules.pace(estimate, inflation, step)
 
     def _rescales(self, position: Vector, noisy: Noisy) -> bool:
         """Whether M is the sampler's own choice: where the step size is and no mass is given, and K is measured."""
-        own = self.step_size is None and self.mass is None and self.kind(position.size) == "dense"
-        return own and not noisy.curvature_is_identity
+        is_own = self.step_size is None and self.mass is None and not noisy.curvature_is_identity
+        return is_own and self._needs(position.size).scales
 
     def _scale(self, key: RandomKey, position: Vector, noisy: Noisy) -> Vector:
-        """M^(−1/2): 1, or, where the columns are of so different scales that float32 would not do, with M the diagonal
-        of K, or of what K would be in a right model if that is more."""
-        noisy = noisy.fresh(key, position, ROWS * position.size)
-        M = noisy.curvature_ratio * noisy.covariance.diagonal()
-        if noisy.curvature is not None:
-            measured = jnp.diagonal(noisy.curvature.dense(position))
-            M = jnp.where(jnp.isfinite(measured), jnp.maximum(M, measured), M)
-        M = jnp.maximum(M, LEAST * M.max())
-        return jnp.where(M.max() > SPREAD * M.min(), jax.lax.rsqrt(_positive(M)), 1)
+        noisy = noisy.fresh(key, position, self._needs(position.size).rows)
+        expected, K = noisy.curvature_ratio * noisy.covariance.diagonal(), noisy.curvature
+        return scaling.inverse_root_mass(expected, None if K is None else jnp.diagonal(K.dense(position)))
 
     def _whitening(self, scale: Vector | tuple[()], position: Vector) -> Vector | Number:
         return self.inverse_root_mass(position) if isinstance(scale, tuple) else scale
 
-    def _local(
-        self, key: RandomKey, position: Vector, noisy: Noisy, w: Vector | Number, distance: Scalar | float = 1.0
-    ) -> Local:
-        """S and K in mass-whitened variables; for "dense" from ROWS examples a parameter or more: from few, the
-        eigenvalues of S would be spread by (1 ± √(d/n))², and the friction too small on average."""
-        if self.kind(position.size) == "dense":
-            noisy = noisy.fresh(key, position, ROWS * position.size)
-        S, K, share = noisy.covariance.whitened(w), noisy.curvature, _bent(noisy) / (2 * self.temperature * distance)
+    def _local(self, key: RandomKey, position: Vector, noisy: Noisy, w: Vector | Number, inflation: Scalar) -> Local:
+        """S and K in mass-whitened variables."""
+        rows = self._needs(position.size).rows
+        if rows:
+            noisy = noisy.fresh(key, position, rows)
+        S, K = noisy.covariance.whitened(w), noisy.curvature
+        share = _curvature_bound(noisy) / (2 * self.temperature * inflation)
         parameters_a_row = position.size * S.sampling_error**2 if noisy.sampling.share else 0.0
         return Local(S, K and K.whitened(w), noisy.curvature_ratio, share, parameters_a_row)
 
-    def _distance(self, key: RandomKey, state: State, estimate: Estimate, noisy: Noisy, step: Int[Array, ""]) -> Scalar:
-        """F·K⁻¹F/d, less what the noise of F adds to it, and p·p/d: the mean square distance to the mode in standard
-        deviations, and that to which the momentum leads, over COOLING. 1 where it is not more than chance could make
-        it. Far away K may be far too small (a logistic regression whose labels are all wrong has none), so at first the
-        curvature of a right model counts if it is larger."""
-        position, d = state.position, state.position.size
-        few = FORCE * noisy.sampling.size  # rows; their evaluation must not need memory that grows with the parameters
-        large = noisy.fresh(key, position, max(ROWS * d, few) if isinstance(estimate, Dense) else few)
+    def _inflation(
+        self, key: RandomKey, state: State, estimate: Estimate, noisy: Noisy, step: Int[Array, ""]
+    ) -> Scalar:
+        position, few = state.position, homecoming.FORCE_BATCHES * noisy.sampling.size
+        # As many rows as S was measured from, or few: the memory for them must not grow with the parameters.
+        large = noisy.fresh(key, position, max(self._needs(position.size).rows, few))
         force = self._whitening(state.memory.scale, position) * large.force
-        found = careful = state.momentum @ state.momentum / self.temperature - d
-        chance, least = jnp.zeros_like(found), _positive(1e-6 * estimate.strongest)
-        for s, f in zip(estimate.directions(), estimate.rotated(force[None]), strict=True):
-            K = jnp.maximum(s.curvature, least)
-            noise = s.noise * large.sampling.share / (self.temperature * K)
-            square = f[0] ** 2 / self.temperature
-            found += s.sign * jnp.sum(square / K) - s.total(noise)
-            careful += s.sign * jnp.sum(square / jnp.maximum(K, noisy.curvature_ratio * s.noise))
-            chance += s.total((1 + noise) ** 2)
-        far = found / d > jnp.maximum(1 + FAR * jnp.sqrt(2 * chance) / d, NEAR)
-        if isinstance(estimate, LowRank):  # whose mean curvature says nothing where few directions have most of it
-            far &= estimate.rest_curvature > KNOWN * estimate.strongest
-        allowed = jnp.minimum(found / COOLING, careful * self._grown(step, estimate)) / d
-        return jnp.where(far, jnp.clip(allowed, 1, large.sampling.population), 1).astype(position.dtype)
-
-    @staticmethod
-    def _grown(step: Int[Array, ""], estimate: Estimate) -> Scalar:
-        """By how much more than at the first step K is trusted: it doubles every RAMP steps."""
-        return jnp.exp2(step.astype(estimate.renewals.dtype) / RAMP[type(estimate)])
-
-    @staticmethod
-    def _doubled(step: Int[Array, ""]) -> Bool[Array, ""]:
-        """Whether this is a power of two, or 0."""
-        return step & (step - 1) == 0
-
-    def renewal_due(self, step: Int[Array, ""], parameters: int) -> Bool[Array, ""]:
-        """Before steps whose number is a power of two or a multiple of the interval."""
-        return self._doubled(step) | (step % self._interval(step, parameters) == 0)
-
-    def steps_to_renewal(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]:
-        interval = self._interval(step, parameters)
-        return jnp.minimum(interval - step % interval, jnp.left_shift(1, _bit_length(step)) - step)
-
-    def _interval(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]:
-        """Steps between renewals: `every` at first; once S has settled, so many that the whole estimate is renewed
-        RENEWALS times while the number of steps doubles."""
-        kind = self.kind(parameters)
-        default = max(50, parameters) if kind == "dense" else 5
-        parts = ESTIMATES[kind].parts(parameters, self.rank)
-        power = jnp.left_shift(1, _bit_length(step | 1) - 1)  # the largest power of two that is at most `step`
-        return jnp.maximum(default if self.every is None else self.every, power // (RENEWALS * parts))
-
-    def kind(self, parameters: int) -> str:
-        """Which estimate of the covariance."""
-        return self.covariance or ("dense" if parameters <= DENSE_UP_TO else "low_rank")
-
-    def _step_size(self, estimate: Estimate, distance: Scalar, step: Int[Array, ""], bent: float) -> Scalar:
-        """h; at first no more than the curvature allows without any friction, and then twice that every RAMP steps, so
-        that Ŝ follows a start far from the mode before h relies on it."""
-        auto = self.step_size is None
-        h = self._auto(estimate, distance, bent) if auto else self.step_size_at(step, distance.dtype)
-        return jnp.minimum(h, self._grown(step, estimate) * _largest_step(estimate.ceiling, bent))
-
-    def _auto(self, estimate: Estimate, distance: Scalar, bent: float) -> Scalar:
-        """(h²/2)βλ = AUTO in the middle of the spectrum; less where h²K would not be small beside 1 + (h²/2)βS, or
-        where the friction could not outweigh the noise of directions that a low-rank estimate leaves out."""
-        mean, ratio = self._unseen(estimate)
-        outside = 1 / _positive(ratio)  # A cools what is left out only where a step is no longer than 1/A
-        h = jnp.sqrt(2 * jnp.minimum(AUTO, outside) * self.temperature * distance / _positive(estimate.middle()))
-        h = jnp.minimum(h, _largest_step(estimate.stiffness, bent))
-        if self.friction is None:
-            return h
-        outweighed = 2 * self.friction * self.temperature / _positive(ratio * mean)
-        return jnp.where(self.friction > 0, jnp.minimum(h, outweighed), h)
-
-    def _friction(self, estimate: Estimate, distance: Scalar, h: Scalar) -> Scalar:
-        """A; if it is "auto", 1 or so much that it outweighs the noise of directions that a low-rank estimate leaves
-        out: all get the noise friction of their mean, and in those with more noise than that A is what cools."""
-        if self.friction is not None:
-            return jnp.asarray(self.friction, h.dtype)
-        mean, ratio = self._unseen(estimate)
-        return jnp.maximum(1, ratio * h / (2 * self.temperature * distance) * mean)
-
-    @staticmethod
-    def _unseen(estimate: Estimate) -> tuple[Scalar, Scalar]:
-        """The mean noise of the directions that an estimate leaves out, and r, how many times its noise friction A
-        should be. With s the standard deviation of that noise over its mean, variances there are off by s/(1 + r), root
-        mean square, and a chain is 1 + r times as slow."""
-        mean, spread = estimate.unseen()
-        return mean, jnp.maximum(jnp.minimum(spread / HEAT, SLOW), jnp.minimum(UNEVEN * jnp.sqrt(spread), SLOWEST))
+        settings = large.sampling, self.temperature, noisy.curvature_ratio
+        return homecoming.measured_inflation(estimate, force, state.momentum, *settings, step)
 
 
-def _bit_length(step: Int[Array, ""]) -> Int[Array, ""]:
-    """As Python's int.bit_length, of a step's number: a 32-bit integer (run/plan.py) whether or not JAX has 64 bits."""
-    return 32 - jax.lax.clz(step.astype(jnp.int32))
-
-
-def _bent(noisy: Noisy) -> float:
-    return WHITENED if noisy.curvature_is_identity else BENT
-
-
-def _largest_step(curvature: Scalar, bent: float) -> Scalar:
-    """The h with h²K = bent."""
-    return jnp.sqrt(bent / _positive(curvature))
-
-
-def _positive(value: Scalar) -> Scalar:
-    """With room for a division of numbers of ordinary size by it."""
-    return jnp.maximum(value, jnp.finfo(value.dtype).tiny * 1e6)
+def _curvature_bound(noisy: Noisy) -> float:
+    return IDENTITY_BOUND if noisy.curvature_is_identity else CURVATURE_BOUND
 
 
 def eccadl(
@@ -394,7 +256,9 @@ def eccadl(
     return ECCAdL(
         **settings,
         window=arguments.positive("window", window),
-        every=arguments.unless_auto(every, lambda steps: arguments.integer("every", steps, 1, MOST_EVERY)),
+        every=arguments.unless_auto(
+            every, lambda steps: arguments.integer("every", steps, 1, renewals.LONGEST_INTERVAL)
+        ),
         scheme=scheme,
         covariance=arguments.unless_auto(covariance, lambda kind: arguments.choice("covariance", kind, ESTIMATES)),
         rank=arguments.integer("rank", rank, 1),

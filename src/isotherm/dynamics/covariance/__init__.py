@@ -11,7 +11,16 @@ them. `Estimate` says what it can do; it comes in three sizes:
 
 from isotherm.dynamics.covariance.dense import Dense
 from isotherm.dynamics.covariance.diagonal import Diagonal
-from isotherm.dynamics.covariance.estimate import Coordinates, Directions, Estimate, Local, blend, running, windowed
+from isotherm.dynamics.covariance.estimate import (
+    Coordinates,
+    Directions,
+    Estimate,
+    Local,
+    Needs,
+    blend,
+    running,
+    windowed,
+)
 from isotherm.dynamics.covariance.low_rank import LowRank
 
 __all__ = [
@@ -22,6 +31,7 @@ __all__ = [
     "Estimate",
     "Local",
     "LowRank",
+    "Needs",
     "blend",
     "running",
     "windowed",

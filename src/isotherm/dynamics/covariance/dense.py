@@ -6,10 +6,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from isotherm.dynamics.covariance.estimate import Condition, Coordinates, Directions, Local, blend, windowed
+from isotherm.dynamics.covariance.estimate import Condition, Coordinates, Directions, Local, Needs, blend, windowed
 from isotherm.dynamics.covariance.power_method import strongest_direction
 from isotherm.lib.types import Array, Float, Matrix, Number, RandomKey, Scalar, Vector
 
+ROWS = (
+    5  # for each parameter: from few, the eigenvalues of S would be spread by (1 ± √(d/n))², and the friction too small
+)
 ROUNDS = 3  # of the power method, for the curvature that noise does not outweigh
 SEEN = 1e-5  # an eigenvalue over the largest, at least, that float32 knows
 STALE = 0.5  # of the noise that is remembered, at least, that a batch must have; if not, it is forgotten
@@ -61,8 +64,11 @@ class Dense(NamedTuple):
         return cls(count, S, values, vectors, K, curvatures, strongest, stiffness, ceiling, *known)
 
     @classmethod
-    def parts(cls, d: int, rank: int) -> int:
-        return 1
+    def needs(cls, d: int, rank: int) -> Needs:
+        return Needs(rows=ROWS * d, interval=max(50, d), parts=1, scales=True)
+
+    def forget(self, when: Condition) -> "Dense":
+        return self._replace(renewals=jnp.where(when, jnp.minimum(self.renewals, 1), self.renewals))
 
     def renewed(
         self, due: Condition, curvature_due: Condition, local: Local, window: Number, key: RandomKey
@@ -99,6 +105,13 @@ class Dense(NamedTuple):
 
     def restored(self, coordinates: Coordinates) -> Float[Array, "m d"]:
         return jnp.stack([self.vectors @ row for row in coordinates[0]])
+
+    @property
+    def ramp_steps(self) -> int:
+        return 25
+
+    def measures_distances(self) -> Condition:
+        return jnp.array(True)
 
     def middle(self) -> Scalar:
         return self.values[self.values.size // 2]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from isotherm.dynamics.covariance.estimate import Condition, Coordinates, Directions, Local, blend, windowed
+from isotherm.dynamics.covariance.estimate import Condition, Coordinates, Directions, Local, Needs, blend, windowed
 from isotherm.dynamics.covariance.power_method import Outside
 from isotherm.lib.types import Array, Float, Number, RandomKey, Scalar, Vector
 
@@ -28,8 +28,11 @@ class Diagonal(NamedTuple):
         return nothing._renewed(local, zero + 1, key)
 
     @classmethod
-    def parts(cls, d: int, rank: int) -> int:
-        return 1
+    def needs(cls, d: int, rank: int) -> Needs:
+        return Needs(rows=0, interval=5, parts=1, scales=False)
+
+    def forget(self, when: Condition) -> "Diagonal":
+        return self._replace(renewals=jnp.where(when, jnp.minimum(self.renewals, 1), self.renewals))
 
     def _renewed(self, local: Local, weight: Scalar, key: RandomKey) -> "Diagonal":
         values = blend(self.values, local.covariance.diagonal(), weight)
@@ -63,6 +66,13 @@ class Diagonal(NamedTuple):
     def stiffness(self) -> Scalar:
         """All of K: the diagonal does not know the friction in K's strongest direction."""
         return self.outside.strongest
+
+    @property
+    def ramp_steps(self) -> int:
+        return 100
+
+    def measures_distances(self) -> Condition:
+        return jnp.array(True)
 
     def middle(self) -> Scalar:
         return self.median

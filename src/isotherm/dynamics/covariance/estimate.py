@@ -60,6 +60,17 @@ class Directions(NamedTuple):
         return self.sign * (self.number * values if values.ndim == 0 else jnp.sum(values))
 
 
+class Needs(NamedTuple):
+    """What estimates of one kind need: `rows`, the examples from which S and K are measured (0: those of a batch);
+    `interval`, the steps between renewals at first; and `parts`, the renewals it takes to renew all. `scales`: whether
+    they show that columns have very different scales."""
+
+    rows: int
+    interval: int
+    parts: int
+    scales: bool
+
+
 @runtime_checkable
 class Estimate(Protocol):
     """Ŝ and K̂, as a pytree of arrays that is part of a sampler's state."""
@@ -67,6 +78,11 @@ class Estimate(Protocol):
     @property
     def renewals(self) -> Scalar:
         """How many there were."""
+        ...
+
+    @property
+    def ramp_steps(self) -> int:
+        """In how many steps the trust in K doubles."""
         ...
 
     @property
@@ -85,8 +101,12 @@ class Estimate(Protocol):
         ...
 
     @classmethod
-    def parts(cls, d: int, rank: int) -> int:
-        """How many renewals it takes to renew all of it."""
+    def needs(cls, d: int, rank: int) -> Needs:
+        """Return what it needs for d parameters."""
+        ...
+
+    def forget(self, when: Condition) -> "Estimate":
+        """Return it with no more than one batch in its averages, where they are renewed as a whole."""
         ...
 
     def renewed(
@@ -111,6 +131,10 @@ class Estimate(Protocol):
 
     def restored(self, coordinates: Coordinates) -> Float[Array, "m d"]:
         """The vectors again."""
+        ...
+
+    def measures_distances(self) -> Condition:
+        """Return whether its curvatures are those of all directions, so that distances can be measured by them."""
         ...
 
     def middle(self) -> Scalar:

@@ -5,11 +5,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from isotherm.dynamics.covariance.estimate import Condition, Coordinates, Directions, Local, blend, windowed
+from isotherm.dynamics.covariance.estimate import Condition, Coordinates, Directions, Local, Needs, blend, windowed
 from isotherm.dynamics.covariance.power_method import Outside
 from isotherm.lib.types import Array, Float, Matrix, Number, RandomKey, Scalar, Vector
 
 ALIKE = 0.5  # how much of a curvature counts where the noise friction is the same in all directions
+KNOWN_CURVATURE = 1e-3  # K's mean outside the span over its largest eigenvalue, from which distances are known by it
 BLOCK = 2  # how many directions are renewed at a time
 
 
@@ -48,7 +49,7 @@ class LowRank(NamedTuple):
         d, dtype = position.size, position.dtype
         if d < 2:
             raise ValueError('covariance="low_rank" needs at least 2 parameters, got 1; use "dense"')
-        k, blocks = cls._rank(d, rank), cls.parts(d, rank)
+        k, blocks = cls._rank(d, rank), cls.needs(d, rank).parts
         zero, none, square = jnp.zeros((), dtype), jnp.zeros((k,), dtype), jnp.zeros((k, k), dtype)
         basis, vectors = jnp.zeros((k, d), dtype), jnp.eye(k, dtype=dtype)
         random_key, renewal_key = jax.random.split(key)
@@ -89,8 +90,13 @@ class LowRank(NamedTuple):
         return k - k % min(BLOCK, k)
 
     @classmethod
-    def parts(cls, d: int, rank: int) -> int:
-        return max(1, cls._rank(d, rank) // BLOCK)
+    def needs(cls, d: int, rank: int) -> Needs:
+        parts = max(1, cls._rank(d, rank) // BLOCK)
+        return Needs(rows=0, interval=5, parts=parts, scales=False)
+
+    def forget(self, when: Condition) -> "LowRank":
+        """Return itself: its parts are renewed in turn, and `renewals` says which."""
+        return self
 
     def renewed(
         self, due: Condition, curvature_due: Condition, local: Local, window: Number, key: RandomKey
@@ -211,6 +217,14 @@ class LowRank(NamedTuple):
         """Outside the span no friction is counted on in K's strongest direction. But it is the same in all directions
         there, so that it does not matter whether S and K have the same eigenvectors, and more of K is allowed."""
         return jnp.maximum(self.inner_stiffness, 0) + ALIKE * self.outside.strongest
+
+    @property
+    def ramp_steps(self) -> int:
+        return 50
+
+    def measures_distances(self) -> Condition:
+        """The mean curvature outside the span says nothing where few directions have most of it."""
+        return self.rest_curvature > KNOWN_CURVATURE * self.strongest
 
     def middle(self) -> Scalar:
         return self.rest
