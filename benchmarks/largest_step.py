@@ -65,7 +65,7 @@ class Scanned(largest_step.Trials):
         draws = largest_step.looked_at(chains, plan, 0)
         if draws is None:
             return largest_step.Trial(step_size, None, self.steps, False)
-        found = self.bias(draws)
+        found = self.bias(self.positions(draws))
         return largest_step.Trial(step_size, found, self.steps, largest_step.excess(found, self.bound) <= 0)
 
 

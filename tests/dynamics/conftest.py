@@ -17,9 +17,7 @@ class Known(NamedTuple):
     spread: float = 0.0
     ratio: float = 0.0  # K over S in a right model
     knows_all: bool = True
-    ramp_steps: int = 25
 
-    renewals = property(lambda self: jnp.ones(()))
     strongest = property(lambda self: self.curvature.max())
     stiffness = property(lambda self: self.curvature.max())
     ceiling = property(lambda self: jnp.maximum(self.curvature.max(), self.ratio * self.noise.max()))

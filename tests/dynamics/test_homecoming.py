@@ -9,15 +9,16 @@ from isotherm.targets.noisy import Sampling
 
 d = 50
 SAMPLING = Sampling(population=1000, rows=100, size=100)
-LATER = jnp.int32(2000)  # where the curvature is trusted
 
 
-def inflation(estimate, distance, step=LATER, sampling=SAMPLING, temperature=1.0, momentum=0.0):
+def inflation(estimate, distance, trust=2.0**40, sampling=SAMPLING, temperature=1.0, momentum=0.0):
     """At `distance` standard deviations from the mode of a Gaussian along each direction."""
     K = estimate.curvature
     position = distance * jnp.sqrt(temperature / K)
     p = momentum * jnp.ones(d)
-    found = homecoming.measured_inflation(estimate, -K * position, p, sampling, temperature, estimate.ratio, step)
+    found = homecoming.measured_inflation(
+        estimate, -K * position, p, sampling, temperature, estimate.ratio, jnp.asarray(trust, float)
+    )
     return float(found)
 
 
@@ -58,9 +59,9 @@ def test_it_is_at_most_that_of_the_prior(estimate):
 def test_at_first_the_curvature_is_that_of_a_right_model_if_that_is_more(known):
     """K is 100 times too small: the distance is taken for a tenth of it, until K is trusted."""
     estimate = known(jnp.full(d, 1.0), jnp.full(d, 0.01), ratio=1.0)
-    at_first = inflation(estimate, 50, jnp.int32(0))
+    at_first = inflation(estimate, 50, 1)
     np.testing.assert_allclose(at_first, 50**2 / 100 - 1, rtol=1e-3)
-    np.testing.assert_allclose(inflation(estimate, 50, jnp.int32(25)), 2 * at_first, rtol=1e-3)
+    np.testing.assert_allclose(inflation(estimate, 50, 2), 2 * at_first, rtol=1e-3)
     np.testing.assert_allclose(inflation(estimate, 50), (50**2 - 101) / 4, rtol=1e-3)
 
 
@@ -78,3 +79,7 @@ def test_when_it_is_measured():
 def test_far_away_the_past_is_soon_forgotten():
     windows = [float(homecoming.averaging_window(window, jnp.float32(each))) for window in (2, 20) for each in (1, 3)]
     assert windows == [2, 2, 20, 4]
+
+
+def test_the_trust_in_the_curvature_doubles():
+    assert [float(homecoming.trust(jnp.int32(step), 25, jnp.float32)) for step in (0, 25, 100)] == [1, 2, 16]

@@ -8,11 +8,10 @@ from isotherm.dynamics import noise_friction
 from isotherm.dynamics.pace import CURVATURE_BOUND, IDENTITY_BOUND, Rules
 
 AUTO = Rules(None, None, None, 1.0, balances_friction=True, bound=CURVATURE_BOUND, curvature_ratio=0.0)
-LATER, HERE = jnp.int32(1000), jnp.ones(())
 
 
-def paced(estimate, rules=AUTO, inflation=HERE, step=LATER):
-    return rules.pace(estimate, jnp.asarray(inflation, float), step)
+def paced(estimate, rules=AUTO, inflation=1.0, trust=2.0**40):
+    return rules.pace(estimate, jnp.asarray(inflation, float), jnp.asarray(trust, float))
 
 
 @pytest.mark.parametrize(("T", "inflation"), [(1.0, 1.0), (0.7, 1.0), (1.0, 9.0)])
@@ -29,11 +28,11 @@ def test_the_curvature_bounds_the_step_size(known, bound):
 
 
 @pytest.mark.parametrize("given", [None, 1.0])
-def test_at_first_the_step_size_is_what_is_stable_without_friction_and_doubles(known, given):
+def test_the_step_size_is_what_is_stable_without_friction_until_the_curvature_is_trusted(known, given):
     """K is not known yet: that of a right model, a tenth of S, counts."""
-    estimate = known([100.0] * 3, [1e-6] * 3, ratio=0.1, ramp_steps=50)
+    estimate = known([100.0] * 3, [1e-6] * 3, ratio=0.1)
     rules = AUTO._replace(step_size=None if given is None else jnp.asarray(given))
-    sizes = [float(paced(estimate, rules, step=jnp.int32(step)).step_size) for step in (0, 50, 1000)]
+    sizes = [float(paced(estimate, rules, trust=trust).step_size) for trust in (1, 2, 2**20)]
     expected = [np.sqrt(0.25 / 10), np.sqrt(0.25 / 10) * 2, given or np.sqrt(4 / 100)]
     np.testing.assert_allclose(sizes, np.minimum(expected, expected[2]), rtol=1e-6)
 

@@ -109,7 +109,7 @@ def test_the_right_variance_is_that_of_the_samplers_temperature(temperature):
     run = SimpleNamespace(sampler=isotherm.sgld(0.1, temperature=temperature))
     trials = largest_step.Trials(run, Gaussian(), 1, 0.1, print)
     draws = 0.2 * temperature**0.5 + temperature**0.5 * RNG.standard_normal((16, 32, 50))
-    found = trials.bias(draws)
+    found = trials.bias(trials.positions(draws))
     assert found.trace == pytest.approx(1, abs=4 * found.trace_error)
     assert found.distance == pytest.approx(0.2, abs=0.02)  # 50 means, each ± 0.04
 

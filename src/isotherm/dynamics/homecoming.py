@@ -35,9 +35,9 @@ def is_measured(step: Int[Array, ""], due: Bool[Array, ""], inflation: Scalar) -
     return (step == 0) | (due & is_far(inflation) & (step < HOME_STEPS))
 
 
-def trust(estimate: Estimate, step: Int[Array, ""]) -> Scalar:
+def trust(step: Int[Array, ""], ramp_steps: int, dtype: jnp.dtype) -> Scalar:
     """Return by how much more than at the first step the curvature is trusted."""
-    return jnp.exp2(step.astype(estimate.renewals.dtype) / estimate.ramp_steps)
+    return jnp.exp2(step.astype(dtype) / ramp_steps)
 
 
 def measured_inflation(
@@ -47,7 +47,7 @@ def measured_inflation(
     sampling: Sampling,
     temperature: Number,
     curvature_ratio: float,
-    step: Int[Array, ""],
+    trust: Scalar,
 ) -> Scalar:
     """Return the variance of the chain to allow until the next renewal, relative to the posterior's; 1 near the mode.
 
@@ -67,6 +67,6 @@ def measured_inflation(
         careful += s.sign * jnp.sum(square / jnp.maximum(K, curvature_ratio * s.noise))
         chance += s.total((1 + noise) ** 2)
     is_believed = found / d > jnp.maximum(1 + FAR_ERRORS * jnp.sqrt(2 * chance) / d, NEAR_DISTANCE)
-    allowed = jnp.minimum(found / COOLING, careful * trust(estimate, step)) / d
+    allowed = jnp.minimum(found / COOLING, careful * trust) / d
     is_believed &= estimate.measures_distances()
     return jnp.where(is_believed, jnp.clip(allowed, 1, sampling.population), 1).astype(momentum.dtype)

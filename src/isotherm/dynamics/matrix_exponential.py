@@ -19,8 +19,6 @@ from isotherm.lib.types import Array, Float, Int, Number, Scalar, Vector
 from isotherm.targets.noisy import Covariance
 
 Matvec = Callable[[Vector], Vector]
-Rows = Float[Array, "k d"] | tuple[Vector, ...]
-Values = Float[Array, " k"] | tuple[Scalar, ...]
 Bound = tuple[Scalar, Scalar, Scalar]  # Π tβ_j/k!, det(I + tT/m) and the determinant before it
 
 # For a space whose size is chosen by tolerance: the error allowed, as a fraction of the effect of S's own sampling
@@ -39,37 +37,22 @@ class Krylov(NamedTuple):
     """An orthonormal basis of span(v, Sv, S²v, …) and the tridiagonal T that S is on it, while it grows.
 
     `size` is the number of products so far. The vector for the next product is already in the basis, where there is
-    room, and `residual` is the β before it. Where the space has fewer dimensions than room, the rest is zero.
+    room, and `residual` is the β before it. Where the space has fewer dimensions than room, the rest is zero."""
 
-    A space that grows in a compiled loop is made of arrays with room for all of it. One that grows in unrolled code is
-    made of tuples, and needs about half as many operations.
-    """
-
-    basis: Rows
-    alphas: Values
-    betas: Values
+    basis: Float[Array, "k d"]
+    alphas: Float[Array, " k"]
+    betas: Float[Array, " k"]
     residual: Scalar
     scale: Scalar
     size: Int[Array, ""] | int
 
     @staticmethod
-    def seed(v: Vector, room: int = 0) -> tuple[Scalar, "Krylov"]:
-        """‖v‖ and the empty space whose first vector is v/‖v‖; made of tuples unless there is to be room."""
-        norm = jnp.sqrt(v @ v)
-        first, zero = v / jnp.where(norm > 0, norm, 1), jnp.zeros((), v.dtype)
-        written_out = Krylov((first,), (), (), zero, zero, 0)
-        return norm, written_out.in_arrays(min(room, v.size))._replace(size=0) if room else written_out
-
-    def in_arrays(self, room: int) -> "Krylov":
-        """A space of tuples as one of arrays, with a size that a loop can count."""
-        basis = jnp.stack(self.basis)
-        values = jnp.zeros((room,), basis.dtype)
-        return self._replace(
-            basis=jnp.pad(basis, ((0, room - len(basis)), (0, 0))),
-            alphas=values.at[: len(self.alphas)].set(jnp.stack(self.alphas)) if self.size else values,
-            betas=values.at[: len(self.betas)].set(jnp.stack(self.betas)) if self.size else values,
-            size=jnp.asarray(self.size, jnp.int32),
-        )
+    def seed(v: Vector, room: int) -> tuple[Scalar, "Krylov"]:
+        """Return ‖v‖ and the space without products whose first vector is v/‖v‖."""
+        norm, zeros, zero = jnp.sqrt(v @ v), jnp.zeros((min(room, v.size),), v.dtype), jnp.zeros((), v.dtype)
+        first = v / jnp.where(norm > 0, norm, 1)
+        basis = jnp.pad(first[None], ((0, zeros.size - 1), (0, 0)))
+        return norm, Krylov(basis, zeros, zeros, zero, zero, 0)
 
     def grown(self, matvec: Matvec) -> "Krylov":
         """One step of Lanczos, one product with S.
@@ -78,20 +61,19 @@ class Krylov(NamedTuple):
         Gram–Schmidt removes that too, however short the new vector is.
         """
         j, basis = self.size, self.basis
-        q, w = row(basis, j), matvec(row(basis, j))
-        if not isinstance(j, int) or j > 0:
-            w = w - self.residual * row(basis, j - 1 if isinstance(j, int) else jnp.maximum(j - 1, 0))
+        q, before = (jax.lax.dynamic_index_in_dim(basis, jnp.maximum(i, 0), 0, keepdims=False) for i in (j, j - 1))
+        w = matvec(q) - self.residual * before
         alpha = q @ w
         w = w - alpha * q
-        w = w - combined([u @ w for u in basis] if isinstance(basis, tuple) else basis @ w, basis)
+        w = w - (basis @ w) @ basis
         square = w @ w
         scale = jnp.maximum(self.scale, self.residual**2 + alpha**2 + square)  # ‖Sq‖², the largest so far
         alive = square > (10 * jnp.finfo(w.dtype).eps) ** 2 * scale
         beta = jnp.where(alive, jnp.sqrt(square), 0)
         following = jnp.where(alive, w / jnp.where(alive, beta, 1), 0)
-        full = isinstance(j, int) and not isinstance(basis, tuple) and j + 1 == basis.shape[0]
-        basis = basis if full else put(basis, j + 1, following)
-        return Krylov(basis, put(self.alphas, j, alpha), put(self.betas, j, self.residual), beta, scale, j + 1)
+        if not isinstance(j, int) or j + 1 < len(basis):
+            basis = _put(basis, following, j + 1, 0)
+        return Krylov(basis, _put(self.alphas, alpha, j, 0), _put(self.betas, self.residual, j, 0), beta, scale, j + 1)
 
     def closed(self) -> "Krylov":
         """The space with its last vector, without the product that would give the α of this vector and the β after it.
@@ -101,35 +83,15 @@ class Krylov(NamedTuple):
         one with a further product (Saad 1992 has 0 for both).
         """
         j, beta = self.size, self.residual
-        return self._replace(alphas=put(self.alphas, j, 2 * beta), betas=put(self.betas, j, beta), size=j + 1)
+        return self._replace(alphas=_put(self.alphas, 2 * beta, j, 0), betas=_put(self.betas, beta, j, 0), size=j + 1)
 
     def decayed(self, t: Number) -> tuple[Vector, Scalar]:
         """exp(−tS) of the first vector, and Saad's estimate of the error, its first term: β_k t |e_kᵀ φ(tT) e_1|."""
-        end, average = decay(t * stacked(self.alphas), t * stacked(self.betas))
-        return combined(end, self.basis), self.residual * t * jnp.abs(average[self.size - 1])
+        end, average = decay(t * self.alphas, t * self.betas)
+        return end @ self.basis, self.residual * t * jnp.abs(average[self.size - 1])
 
 
-def stacked(values: Values) -> Float[Array, " k"]:
-    return jnp.stack(values) if isinstance(values, tuple) else values
-
-
-def combined(coefficients: Any, rows: Rows) -> Vector:
-    """The sum of rows times coefficients."""
-    if not isinstance(rows, tuple):
-        return coefficients @ rows
-    total = coefficients[0] * rows[0]
-    for i in range(1, len(rows)):
-        total = total + coefficients[i] * rows[i]
-    return total
-
-
-def row(rows: Rows, index: Any) -> Vector:
-    return rows[index] if isinstance(rows, tuple) else jax.lax.dynamic_index_in_dim(rows, index, 0, keepdims=False)
-
-
-def put(array: Any, index: Any, value: Array) -> Any:
-    """The array with `value` at `index`; to a tuple it is appended."""
-    return (*array, value) if isinstance(array, tuple) else jax.lax.dynamic_update_index_in_dim(array, value, index, 0)
+_put = jax.lax.dynamic_update_index_in_dim
 
 
 def krylov(matvec: Matvec, v: Vector, rank: int) -> tuple[Scalar, Krylov]:
@@ -157,15 +119,6 @@ class Growing(NamedTuple):
     space: Krylov
     bound: Bound
 
-    @staticmethod
-    def begun(matvec: Matvec, t: Number, v: Vector, most: int) -> tuple[Scalar, "Growing"]:
-        """‖v‖ and the space of two products, which every tolerance needs."""
-        norm, space = Krylov.seed(v)
-        growing = Growing(space, (jnp.ones((), v.dtype), jnp.ones((), v.dtype), jnp.zeros((), v.dtype)))
-        for _ in range(2):
-            growing = growing.grown(matvec, t, most)
-        return norm, growing
-
     def grown(self, matvec: Matvec, t: Number, most: int) -> "Growing":
         space = self.space.grown(matvec)
         return Growing(space, self._tightened(space, t, most))
@@ -183,30 +136,28 @@ class Growing(NamedTuple):
         product, determinant, _ = self._tightened(space.closed(), t, most)
         return (space.size < most - 1) & (product > tolerance * jnp.minimum(1, change) * determinant)
 
-    def finished(self, matvec: Matvec, t: Number, tolerance: float, most: int) -> Krylov:
-        """The space grown until it is enough, and closed."""
-        begin = self._replace(space=self.space.in_arrays(most))
-        return jax.lax.while_loop(
-            lambda growing: growing.is_short(t, tolerance, most), lambda growing: growing.grown(matvec, t, most), begin
-        ).space.closed()
+
+def krylov_within(matvec: Matvec, t: Number, v: Vector, tolerance: float, most: int) -> tuple[Scalar, Krylov]:
+    """Return ‖v‖ and the closed space in which exp(−tS)v is right to `tolerance`, of two products or more."""
+    norm, space = Krylov.seed(v, most)
+    growing = Growing(space, (jnp.ones((), v.dtype), jnp.ones((), v.dtype), jnp.zeros((), v.dtype)))
+    for _ in range(2):
+        growing = growing.grown(matvec, t, most)
+    growing = growing._replace(space=growing.space._replace(size=jnp.asarray(growing.space.size, jnp.int32)))
+    growing = jax.lax.while_loop(
+        lambda growing: growing.is_short(t, tolerance, most), lambda growing: growing.grown(matvec, t, most), growing
+    )
+    return norm, growing.space.closed()
 
 
 def lanczos(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:
     """Our own rather than matfree's, because matfree 0.6.3 returns NaN in float32 where v = 0, where S = 0 and where S
     has rank 1 and ‖tS‖ = 1e8, and takes 1.14 times as long at rank 6, 1.12 times at rank 8 (benchmarks/lanczos.py)."""
-    matvec = covariance.matvec
     if rank is not None or v.size <= MOST:
-        norm, space = krylov(matvec, v, MOST if rank is None else rank)
-        u, error = space.decayed(t)
-        return norm * u, error
-    tolerance = FRACTION * covariance.sampling_error
-    norm, growing = Growing.begun(matvec, t, v, MOST)
-    # At small step sizes two products are enough, and then nothing of a larger space is computed.
-    u, error = jax.lax.cond(
-        growing.is_short(t, tolerance, MOST),
-        lambda: growing.finished(matvec, t, tolerance, MOST).decayed(t),
-        lambda: growing.space.closed().decayed(t),
-    )
+        norm, space = krylov(covariance.matvec, v, MOST if rank is None else rank)
+    else:
+        norm, space = krylov_within(covariance.matvec, t, v, FRACTION * covariance.sampling_error, MOST)
+    u, error = space.decayed(t)
     return norm * u, error
 
 
@@ -231,8 +182,8 @@ def taylor(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tu
     # For symmetric matrices every α_p of Al-Mohy & Higham is the 2-norm. In practice the extreme Ritz values, moved
     # out by the residual, bound the spectrum (Zhou & Li 2011).
     space = krylov(covariance.matvec, v, RITZ)[1]
-    beside = stacked(space.betas)[1:]
-    ritz = jnp.linalg.eigvalsh(jnp.diag(stacked(space.alphas)) + jnp.diag(beside, 1) + jnp.diag(beside, -1))
+    beside = space.betas[1:]
+    ritz = jnp.linalg.eigvalsh(jnp.diag(space.alphas) + jnp.diag(beside, 1) + jnp.diag(beside, -1))
     top, bottom = ritz[-1] + space.residual, jnp.maximum(ritz[0] - space.residual, 0)
     norm = jnp.abs(t) * jnp.maximum(top - shift, shift - bottom)
     degrees, thetas = (jnp.asarray(column, v.dtype) for column in THETA[jnp.finfo(v.dtype).bits])

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 
 from isotherm.dynamics import noise_friction
 from isotherm.dynamics.covariance import Coordinates, Directions, Estimate
-from isotherm.dynamics.homecoming import is_far, trust
+from isotherm.dynamics.homecoming import is_far
 from isotherm.dynamics.scaling import positive
-from isotherm.lib.types import Array, Int, Scalar, Setting
+from isotherm.lib.types import Array, Scalar, Setting
 
 # Bounds of h at "auto":
 NOISE_BOUND = 2.0  # of (h²/2)βλ for an eigenvalue λ from the middle of S; beyond, most directions are overdamped
@@ -51,11 +51,11 @@ class Rules(NamedTuple):
     bound: float
     curvature_ratio: float
 
-    def pace(self, estimate: Estimate, inflation: Scalar, step: Int[Array, ""]) -> Pace:
+    def pace(self, estimate: Estimate, inflation: Scalar, trust: Scalar) -> Pace:
         """Return the pace. At first h is no more than the curvature allows without any friction, so that Ŝ follows a
         start far from the mode before h relies on it."""
         h = self._automatic_step(estimate, inflation) if self.step_size is None else self.step_size
-        h, T = jnp.minimum(h, trust(estimate, step) * largest_step(estimate.ceiling, self.bound)), self.temperature
+        h, T = jnp.minimum(h, trust * largest_step(estimate.ceiling, self.bound)), self.temperature
         A = self._friction(estimate, inflation, h)
         loss = -jnp.expm1(-h * A) if self.balances_friction else jnp.zeros_like(h)
         directions = estimate.directions()

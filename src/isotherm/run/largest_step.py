@@ -146,11 +146,8 @@ def surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Ru
     evaluation, population = run.evaluation, run.batches.population
     posterior, params = evaluation.target, evaluation.target.params(jnp.asarray(run.starts[0]))
     try:
-        anchored = (
-            posterior
-            if isinstance(posterior, Anchored)
-            else anchor(posterior, run.data, params, seed=run.seed, progress=progress)
-        )
+        anchored = posterior if isinstance(posterior, Anchored) else None
+        anchored = anchored or anchor(posterior, run.data, params, seed=run.seed, progress=progress)
     except CannotAnchor as reason:
         if reason.is_fault:
             raise
@@ -215,6 +212,7 @@ class Trials:
     def __init__(self, run: Run, forces: Forces, size: int, bound: float, show: Callable[[str], object]) -> None:
         self.run, self.forces, self.size, self.bound, self.show = run, forces, size, bound, show
         self.draws = draws_of(len(forces.factor))
+        self.root_temperature = float(getattr(run.sampler, "temperature", 1.0)) ** 0.5
         self.like: Chains | None = None
 
     def __call__(self, step_size: float) -> Trial:
@@ -235,28 +233,20 @@ class Trials:
                 return Trial(step_size, None, end, False)
             z, last = self.positions(draws), end >= MOST_STEPS
             if last or memory_of(z) <= FORGOTTEN or np.mean(z**2) > 1 + GROSS:  # else forces would tell nothing yet
-                found = stein_bias(z, self.forces_at(z))
+                found = self.bias(z)
                 forgotten = found.memory <= FORGOTTEN
                 if is_gross(found) or last or (forgotten and is_told(found, self.bound)):
                     passes = forgotten and excess(found, self.bound) <= 0 and not is_gross(found)
                     return Trial(step_size, found, end, passes)
             step, end = end, 2 * end
 
-    def bias(self, draws: np.ndarray) -> Bias:
-        z = self.positions(draws)
-        return stein_bias(z, self.forces_at(z))
-
     def positions(self, draws: np.ndarray) -> np.ndarray:
         """Positions in standard deviations. At temperature T these are √T times as large, and the force of what is
         drawn is 1/T of the posterior's."""
         return self.forces.positions(draws) / self.root_temperature
 
-    def forces_at(self, z: np.ndarray) -> np.ndarray:
-        return self.forces.at(z * self.root_temperature, self.size) / self.root_temperature
-
-    @property
-    def root_temperature(self) -> float:
-        return float(getattr(self.run.sampler, "temperature", 1.0)) ** 0.5
+    def bias(self, z: np.ndarray) -> Bias:
+        return stein_bias(z, self.forces.at(z * self.root_temperature, self.size) / self.root_temperature)
 
 
 def draws_of(parameters: int) -> int:
@@ -290,9 +280,7 @@ def is_gross(found: Bias) -> bool:
 def search(trial: Callable[[float], Trial], first: float, bound: float) -> Found:
     """From `first`, down by halves until a step passes, or up until one does not; then by bisection."""
     trials: list[Trial] = []
-    low: Trial | None = None
-    high: float | None = None
-    h = first
+    low, high, h = None, None, first
     for _ in range(MOST_TRIALS):
         trials.append(trial(h))
         if trials[-1].passes:
@@ -301,26 +289,18 @@ def search(trial: Callable[[float], Trial], first: float, bound: float) -> Found
             high = h
             if low is None and trials[-1].is_slow:
                 break  # a smaller step would be slower still
-        if low is None:
-            h = h / 2
-        elif high is None:
-            h = 2 * h
-        elif high > PRECISION * low.step_size:
-            h = float(np.sqrt(high * low.step_size))
-        else:
+        if low is not None and high is not None and high <= PRECISION * low.step_size:
             break
+        h = h / 2 if low is None else 2 * h if high is None else float(np.sqrt(high * low.step_size))
     if low is None:
         raise ValueError(no_step(trials, bound))
     return Found(low, tuple(trials))
 
 
 def no_step(trials: list[Trial], bound: float) -> str:
-    told = "; ".join(str(trial) for trial in trials[-2:])
-    why = (
-        f"; there, chains still remember their start after {trials[-1].steps:,} steps, and smaller steps are slower"
-        if trials[-1].is_slow
-        else ""
-    )
+    last, told = trials[-1], "; ".join(str(trial) for trial in trials[-2:])
+    why = f"; there, chains still remember their start after {last.steps:,} steps, and smaller steps are slower"
+    why = why if last.is_slow else ""
     return (
         f"no step size keeps the bias under {bound:g}: {told}{why}; use isotherm.fit or isotherm.eccadl, larger "
         "batches, or a larger bound"

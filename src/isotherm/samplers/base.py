@@ -38,11 +38,9 @@ class Sampler(Protocol[S]):
 
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> S:
         """The state in which a chain starts at `position`, with `step` = 0 (int32)."""
-        ...
 
     def step(self, key: RandomKey, state: S, noisy: Noisy) -> S:
         """The state one step later; `noisy` was evaluated at `state.position`. Shapes and dtypes stay as they are."""
-        ...
 
 
 @runtime_checkable
@@ -53,12 +51,10 @@ class Renewing(Sampler[S], Protocol[S]):
 
     def steps_to_renewal(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]:
         """How many steps, at least 1, from this one to the next that is due."""
-        ...
 
     def renew(self, key: RandomKey, state: S, noisy: Noisy, step: Int[Array, ""]) -> S:
         """The state with this batch remembered if that is due before this step; unchanged otherwise. `step` is the same
         number for all chains, so that a condition on it is a branch."""
-        ...
 
 
 def check_sampler(sampler: object) -> None:

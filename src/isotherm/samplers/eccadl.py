@@ -86,9 +86,11 @@ class ECCAdL(Thermostat):
         return state._replace(memory=Memory(estimate, near, scale, pace), friction=pace.friction)
 
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
-        state = self._scheduled(state, noisy)
-        estimate, inflation, scale, pace = state.memory
-        h, A, T, xi = pace.step_size, pace.friction, self.temperature, state.friction
+        (estimate, inflation, scale, pace), xi = state.memory, state.friction
+        if callable(self.step_size):
+            pace = self._pace(estimate, inflation, state.step, noisy)
+            xi = xi + (pace.friction - state.memory.pace.friction)
+        h, A, T = pace.step_size, pace.friction, self.temperature
         w, directions = self._whitening(scale, state.position), estimate.directions()
         moves = splitting.moves(self.scheme, LETTERS)[1:]  # after the kick, which is the first
         kicked = flows.kick(state.momentum, w * noisy.force, h)
@@ -103,9 +105,8 @@ class ECCAdL(Thermostat):
             return Moving(moved, tuple(path.momentum for path in paths), s.energy + t / h * energy)
 
         def ornstein_uhlenbeck(s: Moving, t: Number) -> Moving:
-            fresh = noise.pop(0)
-            flow = flows.ornstein_uhlenbeck
-            return s._replace(momentum=tuple(flow(p, R, xi, A, T, t) for p, R in zip(s.momentum, fresh, strict=True)))
+            rows = zip(s.momentum, noise.pop(0), strict=True)
+            return s._replace(momentum=tuple(flows.ornstein_uhlenbeck(p, R, xi, A, T, t) for p, R in rows))
 
         start = Moving(tuple(jnp.zeros_like(p) for p in momentum), momentum, 0.0)
         end = splitting.run(moves, {"E": joint, "O": ornstein_uhlenbeck}, start, h)
@@ -118,6 +119,7 @@ class ECCAdL(Thermostat):
             kinetic_temperature=T * end.energy / pace.energy,
             step=state.step + 1,
             step_size=h,
+            memory=state.memory._replace(pace=pace),
         )
 
     def renew(self, key: RandomKey, state: State, noisy: Noisy, step: Int[Array, ""]) -> State:
@@ -127,8 +129,8 @@ class ECCAdL(Thermostat):
         calendar, is_far = self._calendar(state.position.size), homecoming.is_far(inflation)
         due, curvature_due = calendar.is_due(step), calendar.is_curvature_due(step)
         local_key, renewal_key, force_key = jax.random.split(key, 3)
-        w, window = self._whitening(scale, state.position), homecoming.averaging_window(self.window, inflation)
-        local = self._local(local_key, state.position, noisy, w, inflation)
+        local = self._local(local_key, state.position, noisy, self._whitening(scale, state.position), inflation)
+        window = homecoming.averaging_window(self.window, inflation)
         estimate = estimate.forget(due & is_far).renewed(due, curvature_due, local, window, renewal_key)
         asked = homecoming.is_measured(step, due, inflation)
         # Two conditions, of which the outer knows the step alone: where rows come from disk, it is known ahead.
@@ -157,15 +159,6 @@ class ECCAdL(Thermostat):
         needs = self._needs(parameters)
         return renewals.Calendar(needs.interval if self.every is None else self.every, needs.parts)
 
-    def _scheduled(self, state: State, noisy: Noisy) -> State:
-        """With the pace of this step, where the step size is a function of the step's number."""
-        if not callable(self.step_size):
-            return state
-        memory = state.memory
-        pace = self._pace(memory.estimate, memory.inflation, state.step, noisy)
-        xi = state.friction + (pace.friction - memory.pace.friction)
-        return state._replace(memory=memory._replace(pace=pace), friction=xi)
-
     def _pace(self, estimate: Estimate, inflation: Scalar, step: Int[Array, ""], noisy: Noisy) -> Pace:
         rules = Rules(
             step_size=None if self.step_size is None else self.step_size_at(step, inflation.dtype),
@@ -176,7 +169,10 @@ class ECCAdL(Thermostat):
             bound=_curvature_bound(noisy),
             curvature_ratio=noisy.curvature_ratio,
         )
-        return rules.pace(estimate, inflation, step)
+        return rules.pace(estimate, inflation, self._trust(step, noisy.force))
+
+    def _trust(self, step: Int[Array, ""], like: Vector) -> Scalar:
+        return homecoming.trust(step, self._needs(like.size).ramp_steps, like.dtype)
 
     def _rescales(self, position: Vector, noisy: Noisy) -> bool:
         """Whether M is the sampler's own choice: where the step size is and no mass is given, and K is measured."""
@@ -209,7 +205,7 @@ class ECCAdL(Thermostat):
         large = noisy.fresh(key, position, max(self._needs(position.size).rows, few))
         force = self._whitening(state.memory.scale, position) * large.force
         settings = large.sampling, self.temperature, noisy.curvature_ratio
-        return homecoming.measured_inflation(estimate, force, state.momentum, *settings, step)
+        return homecoming.measured_inflation(estimate, force, state.momentum, *settings, self._trust(step, position))
 
 
 def _curvature_bound(noisy: Noisy) -> float:

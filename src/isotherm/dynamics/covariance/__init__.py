@@ -23,16 +23,5 @@ from isotherm.dynamics.covariance.estimate import (
 )
 from isotherm.dynamics.covariance.low_rank import LowRank
 
-__all__ = [
-    "Coordinates",
-    "Dense",
-    "Diagonal",
-    "Directions",
-    "Estimate",
-    "Local",
-    "LowRank",
-    "Needs",
-    "blend",
-    "running",
-    "windowed",
-]
+__all__ = ["Coordinates", "Dense", "Diagonal", "Directions", "Estimate", "Local", "LowRank", "Needs"]
+__all__ += ["blend", "running", "windowed"]

@@ -65,7 +65,7 @@ class Dense(NamedTuple):
 
     @classmethod
     def needs(cls, d: int, rank: int) -> Needs:
-        return Needs(rows=ROWS * d, interval=max(50, d), parts=1, scales=True)
+        return Needs(rows=ROWS * d, interval=max(50, d), parts=1, ramp_steps=25, scales=True)
 
     def forget(self, when: Condition) -> "Dense":
         return self._replace(renewals=jnp.where(when, jnp.minimum(self.renewals, 1), self.renewals))
@@ -105,10 +105,6 @@ class Dense(NamedTuple):
 
     def restored(self, coordinates: Coordinates) -> Float[Array, "m d"]:
         return jnp.stack([self.vectors @ row for row in coordinates[0]])
-
-    @property
-    def ramp_steps(self) -> int:
-        return 25
 
     def measures_distances(self) -> Condition:
         return jnp.array(True)

@@ -29,7 +29,7 @@ class Diagonal(NamedTuple):
 
     @classmethod
     def needs(cls, d: int, rank: int) -> Needs:
-        return Needs(rows=0, interval=5, parts=1, scales=False)
+        return Needs(rows=0, interval=5, parts=1, ramp_steps=100, scales=False)
 
     def forget(self, when: Condition) -> "Diagonal":
         return self._replace(renewals=jnp.where(when, jnp.minimum(self.renewals, 1), self.renewals))
@@ -66,10 +66,6 @@ class Diagonal(NamedTuple):
     def stiffness(self) -> Scalar:
         """All of K: the diagonal does not know the friction in K's strongest direction."""
         return self.outside.strongest
-
-    @property
-    def ramp_steps(self) -> int:
-        return 100
 
     def measures_distances(self) -> Condition:
         return jnp.array(True)

@@ -62,12 +62,13 @@ class Directions(NamedTuple):
 
 class Needs(NamedTuple):
     """What estimates of one kind need: `rows`, the examples from which S and K are measured (0: those of a batch);
-    `interval`, the steps between renewals at first; and `parts`, the renewals it takes to renew all. `scales`: whether
-    they show that columns have very different scales."""
+    `interval`, the steps between renewals at first; `parts`, the renewals it takes to renew all; `ramp_steps`, in which
+    the trust in K doubles; and `scales`, whether they show that columns have very different scales."""
 
     rows: int
     interval: int
     parts: int
+    ramp_steps: int
     scales: bool
 
 
@@ -78,69 +79,50 @@ class Estimate(Protocol):
     @property
     def renewals(self) -> Scalar:
         """How many there were."""
-        ...
-
-    @property
-    def ramp_steps(self) -> int:
-        """In how many steps the trust in K doubles."""
-        ...
 
     @property
     def strongest(self) -> Scalar:
         """K's largest eigenvalue, or somewhat more."""
-        ...
 
     @property
     def stiffness(self) -> Scalar:
         """The largest eigenvalue of K − share·S, or somewhat more: the curvature that noise does not outweigh."""
-        ...
 
     @classmethod
     def first(cls, local: Local, position: Vector, rank: int, key: RandomKey) -> "Estimate":
         """What there is before the first renewal; `rank` is how many directions a low-rank estimate keeps."""
-        ...
 
     @classmethod
     def needs(cls, d: int, rank: int) -> Needs:
         """Return what it needs for d parameters."""
-        ...
 
     def forget(self, when: Condition) -> "Estimate":
         """Return it with no more than one batch in its averages, where they are renewed as a whole."""
-        ...
 
     def renewed(
         self, due: Condition, curvature_due: Condition, local: Local, window: Number, key: RandomKey
     ) -> "Estimate":
         """With another batch in the average; unchanged unless `due`, a condition that is the same for all chains.
         Where K is costly it is renewed only if `curvature_due` too."""
-        ...
 
     def directions(self) -> tuple[Directions, ...]:
         """The coordinates in which Ŝ is diagonal."""
-        ...
 
     @property
     def ceiling(self) -> Scalar:
         """The largest eigenvalue of K, or of what K would be in a right model, ratio·S."""
-        ...
 
     def rotated(self, rows: Float[Array, "m d"]) -> Coordinates:
         """Vectors, a row each, in those coordinates."""
-        ...
 
     def restored(self, coordinates: Coordinates) -> Float[Array, "m d"]:
         """The vectors again."""
-        ...
 
     def measures_distances(self) -> Condition:
         """Return whether its curvatures are those of all directions, so that distances can be measured by them."""
-        ...
 
     def middle(self) -> Scalar:
         """An eigenvalue of Ŝ from the middle of the spectrum: what "auto" takes the step size from."""
-        ...
 
     def unseen(self) -> tuple[Scalar, Scalar]:
         """The mean of the eigenvalues that are not kept, and their standard deviation over it; 0 if all are kept."""
-        ...

@@ -50,27 +50,11 @@ class LowRank(NamedTuple):
         if d < 2:
             raise ValueError('covariance="low_rank" needs at least 2 parameters, got 1; use "dense"')
         k, blocks = cls._rank(d, rank), cls.needs(d, rank).parts
-        zero, none, square = jnp.zeros((), dtype), jnp.zeros((k,), dtype), jnp.zeros((k, k), dtype)
-        basis, vectors = jnp.zeros((k, d), dtype), jnp.eye(k, dtype=dtype)
+        zero, values, square = jnp.zeros((), dtype), jnp.zeros((k,), dtype), jnp.zeros((k, k), dtype)
         random_key, renewal_key = jax.random.split(key)
         outside = Outside.random(position, jax.random.fold_in(random_key, k))
-        nothing = cls(
-            renewals=zero,
-            basis=basis,
-            projected=square,
-            values=none,
-            vectors=vectors,
-            rest=zero,
-            rest_square=zero,
-            bent=square,
-            beside=square,
-            curvatures=none,
-            rest_curvature=zero,
-            inner_stiffness=zero,
-            inner_strongest=zero,
-            outside=outside,
-            ratio=zero + local.ratio,
-        )
+        inside = jnp.zeros((k, d), dtype), square, values, jnp.eye(k, dtype=dtype), zero, zero
+        nothing = cls(zero, *inside, square, square, values, zero, zero, zero, outside, zero + local.ratio)
 
         def fill(i: Array, estimate: LowRank) -> LowRank:
             random = jax.random.normal(jax.random.fold_in(random_key, i), (d,), dtype)
@@ -92,7 +76,7 @@ class LowRank(NamedTuple):
     @classmethod
     def needs(cls, d: int, rank: int) -> Needs:
         parts = max(1, cls._rank(d, rank) // BLOCK)
-        return Needs(rows=0, interval=5, parts=parts, scales=False)
+        return Needs(rows=0, interval=5, parts=parts, ramp_steps=50, scales=False)
 
     def forget(self, when: Condition) -> "LowRank":
         """Return itself: its parts are renewed in turn, and `renewals` says which."""
@@ -217,10 +201,6 @@ class LowRank(NamedTuple):
         """Outside the span no friction is counted on in K's strongest direction. But it is the same in all directions
         there, so that it does not matter whether S and K have the same eigenvectors, and more of K is allowed."""
         return jnp.maximum(self.inner_stiffness, 0) + ALIKE * self.outside.strongest
-
-    @property
-    def ramp_steps(self) -> int:
-        return 50
 
     def measures_distances(self) -> Condition:
         """The mean curvature outside the span says nothing where few directions have most of it."""
