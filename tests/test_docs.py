@@ -110,6 +110,24 @@ def test_paths_exist(page):
         assert (ROOT / exact).exists() or (page.parent / path).exists(), path
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=title)
+def test_files_exist(page):
+    """Every file of code that is named: from the root, beside the page, in the package, or by its name alone."""
+    prose = page.read_text() if page.name == "CONTRIBUTING.md" else " ".join(code_spans(page))
+    roots = (ROOT, ROOT / "src", ROOT / "src" / "isotherm", page.parent)
+    for path in re.findall(r"(?<![\w/.])[\w./-]+\.(?:py|pyi|toml|css|yml)\b", prose):
+        known = any((root / path).exists() for root in roots)
+        alone = "/" not in path and any(any((ROOT / top).rglob(path)) for top in ("src", "tests", "benchmarks"))
+        assert known or alone or "NAME" in path, path
+
+
+def test_the_readme_is_short():
+    text = re.sub(r"^( *)```.*?^\1```$", "", (ROOT / "README.md").read_text(), flags=re.DOTALL | re.MULTILINE)
+    prose = "\n".join(line for line in text.splitlines() if not line.startswith("|"))
+    words = re.findall(r"\S*\w\S*", re.sub(r"\]\([^)]*\)", "]", prose))
+    assert len(words) <= 450
+
+
 @pytest.mark.parametrize("page", PAGES, ids=title)
 def test_names_exist(page):
     for dotted in re.findall(r"`isotherm((?:\.[A-Za-z_]\w*)+)", page.read_text()):

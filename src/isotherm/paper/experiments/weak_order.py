@@ -127,7 +127,7 @@ def bias(variant: str, step_size: float, steps: int) -> Json:
 
 
 def slope(step_sizes: Sequence[float], biases: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
-    """Fit the slope of log|bias| on log h, with error, by weighted least squares; biases beyond 3 errors and below ½."""
+    """Fit the slope of log|bias| on log h, and its error, by least squares: biases beyond 3 errors and below ½."""
     points = [(h, abs(b), e) for h, b, e in zip(step_sizes, biases, errors, strict=True) if 3 * e < abs(b) < 0.5]
     if len(points) < 2:
         return math.nan, math.nan
