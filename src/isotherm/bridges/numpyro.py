@@ -65,8 +65,7 @@ def from_numpyro(model: ModelFunction, data: Batch, /, **fixed: object) -> "NumP
         inspect.signature(model).bind(**data, **fixed)
     except TypeError as error:
         raise TypeError(f"data and further arguments do not fit the model: {error}") from error
-    parts = split_by_rows(model, data, fixed)
-    return NumPyroModel(parts.log_likelihood, parts.log_prior, data, parts.latents, parts.values)
+    return NumPyroModel(*split_by_rows(model, data, fixed), data)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,9 +73,9 @@ class NumPyroModel(PosteriorWithDefaults):
     """What `isotherm.from_numpyro` returns: a `Posterior` with data, a start and names. Its parameters are a dict of
     unconstrained values; `data` are the arrays of the model's arguments."""
 
-    data: Batch
     latents: tuple[Latent, ...]
     values: Callable[[Params], dict[str, jax.Array]]  # parameters → values of latent and deterministic sites
+    data: Batch
 
     def defaults(self) -> tuple[Batch | None, Params | None]:
         return self.data, self.start

@@ -76,51 +76,6 @@ class Program:
         return value_of
 
 
-class _Site(NamedTuple):
-    """What a trace says of a site, without its values."""
-
-    kind: str
-    shape: tuple[int, ...]
-    is_latent: bool = False
-    is_discrete: bool = False
-    is_real: bool = False  # on the whole real line, so that it needs no transform
-    unconstrained: tuple[int, ...] = ()
-    is_subsampled: bool = False
-
-
-def sites_of(model: ModelFunction, rows: Batch, fixed: Fixed) -> dict[str, _Site]:
-    """Return the sites of a model that is called with rows of these shapes; nothing is computed."""
-    from numpyro import handlers
-    from numpyro.infer import init_to_uniform
-
-    found: dict[str, _Site] = {}
-
-    def look(rows: Batch) -> None:
-        seeded = handlers.substitute(handlers.seed(model, jax.random.key(0)), substitute_fn=init_to_uniform)
-        found.update({name: _site(site) for name, site in handlers.trace(seeded).get_trace(**rows, **fixed).items()})
-
-    with _in_words(len(jax.tree.leaves(rows)[0])):
-        jax.eval_shape(look, rows)
-    return found
-
-
-def _site(site: Site) -> _Site:
-    from numpyro.distributions import biject_to, constraints
-
-    shape = jnp.shape(site["value"])
-    if site["type"] == "plate":
-        size, subsample = site["args"]
-        return _Site("plate", shape, is_subsampled=subsample is not None and subsample != size)
-    if site["type"] != "sample" or site["is_observed"]:
-        return _Site(site["type"], shape)
-    support = site["fn"].support
-    if support.is_discrete:
-        return _Site("sample", shape, is_latent=True, is_discrete=True)
-    base = support.base_constraint if isinstance(support, constraints.independent) else support
-    is_real = base is constraints.real or base is constraints.real_vector
-    return _Site("sample", shape, True, False, is_real, biject_to(support).inverse_shape(shape))
-
-
 @contextlib.contextmanager
 def _in_words(rows: int) -> Iterator[None]:
     """Raise what a model raises, when it is called with this number of rows, with what to do about it."""
@@ -138,123 +93,77 @@ def _in_words(rows: int) -> Iterator[None]:
         ) from error
 
 
-class ModelParts(NamedTuple):
-    """What a model is made of: the log-likelihood of one row, the rest of its log density, the values of its latent and
-    deterministic sites, all of a dict of unconstrained parameters; and the latent sites."""
+def sites_of(model: ModelFunction, rows: Batch, fixed: Fixed) -> dict[str, Site]:
+    """Return the sites of a model that is called with rows of these shapes; nothing is computed, so that of their
+    values only the shapes are known. Refuse a model with sites that cannot be sampled from batches."""
+    from numpyro import handlers
+    from numpyro.distributions import biject_to
+    from numpyro.infer import init_to_uniform
 
-    log_likelihood: Callable[[Params, Example], Scalar]
-    log_prior: Callable[[Params], Scalar]
-    values: Callable[[Params], dict[str, jax.Array]]
-    latents: tuple[Latent, ...]
+    found: dict[str, Site] = {}
 
+    def look(rows: Batch) -> None:
+        seeded = handlers.substitute(handlers.seed(model, jax.random.key(0)), substitute_fn=init_to_uniform)
+        found.update(handlers.trace(seeded).get_trace(**rows, **fixed))
+        for site in filter(is_latent, found.values()):
+            if not site["fn"].support.is_discrete:  # here, since a support may depend on the value of another site
+                site["unconstrained"] = biject_to(site["fn"].support).inverse_shape(jnp.shape(site["value"]))
 
-def split_by_rows(model: ModelFunction, data: Batch, fixed: Fixed) -> ModelParts:
-    """Split a model by rows, or raise a ValueError that says why it cannot be split."""
-    return ModelSplitter(model, data, fixed).parts()
-
-
-class ModelSplitter:
-    """From a model and its data to its parts."""
-
-    def __init__(self, model: ModelFunction, data: Batch, fixed: Fixed) -> None:
-        self.model, self.data, self.fixed = model, data, fixed
-        rows = len(jax.tree.leaves(data)[0])
-        self.rng = np.random.default_rng(0)
-        chosen = self.rng.integers(0, rows, PROBE_ROWS)
-        self.some = jax.tree.map(lambda column: np.asarray(column)[chosen], data)
-
-    def parts(self) -> ModelParts:
-        program = Program(self.model, self.fixed, self.latents())
-        by_rows, kept = self.classify(program)
-        first = jax.tree.map(lambda column: column[:1], self.some)
-
-        def log_likelihood(params: Params, example: Example) -> Scalar:
-            densities, _ = program.evaluate(params, jax.tree.map(lambda value: jnp.asarray(value)[None], example))
-            return jnp.asarray(sum(densities[name] for name in by_rows))
-
-        def log_prior(params: Params) -> Scalar:
-            densities, _ = program.evaluate(params, first)
-            return jnp.asarray(sum(value for name, value in densities.items() if name not in by_rows))
-
-        def values(params: Params) -> dict[str, jax.Array]:
-            _, found = program.evaluate(params, first)
-            return {name.replace("/", "_"): found[name] for name in kept}
-
-        return ModelParts(log_likelihood, log_prior, values, program.latents)
-
-    def latents(self) -> tuple[Latent, ...]:
-        """Return the latent sites, none of which has one value a row."""
-        shaped = jax.tree.map(
-            lambda column: jax.ShapeDtypeStruct(jnp.shape(column), jnp.result_type(column)), self.data
-        )
-        one = jax.tree.map(lambda column: column[:1], self.some)
-        _, of_some, of_one = (check_sites(sites_of(self.model, rows, self.fixed)) for rows in (shaped, self.some, one))
-        if of_some.keys() != of_one.keys():
-            name = min(of_some.keys() ^ of_one.keys())
-            raise ValueError(f"site {name!r} is only there for some numbers of rows; write the model for any number")
-        found = []
-        for name, site in of_some.items():
-            if not site.is_latent:
-                continue
-            if site.shape != of_one[name].shape:
-                raise ValueError(
-                    f"latent site {name!r} has one value a row, of which batches say too little; if it has one "
-                    "value a group, give the groups a plate of their own size and the rows an index into it, as in "
-                    f"{name}[group]; if its values are data, they are missing: obs=…"
-                )
-            label = name.replace("/", "_") + ("" if site.is_real else "_unconstrained")
-            found.append(Latent(name, label, site.unconstrained))
-        if not found:
-            raise ValueError("the model has no latent site, so there is nothing to sample")
-        if len({latent.label for latent in found}) < len(found):
+    with _in_words(len(jax.tree.leaves(rows)[0])):
+        jax.eval_shape(look, rows)
+    for name, site in found.items():
+        if site["type"] == "plate" and site["args"][1] not in (None, site["args"][0]):
             raise ValueError(
-                f"two sites have one name in the results, of {', '.join(x.label for x in found)}; rename one"
+                f"plate {name!r} takes a subsample; leave subsample_size out and give all of the data: isotherm draws "
+                "the batches"
             )
-        return tuple(found)
+        if site["type"] == "param":
+            raise ValueError(f"site {name!r} is a numpyro.param, which has no prior; make it a numpyro.sample")
+        if is_latent(site) and site["fn"].support.is_discrete:
+            raise ValueError(
+                f"latent site {name!r} is discrete, and gradients do not move it; sum over its values, as "
+                "numpyro.distributions.MixtureSameFamily does; if its values are data, they are missing: obs=…"
+            )
+    return found
 
-    def points(self, latents: tuple[Latent, ...]) -> Iterator[Params]:
-        for _ in range(PROBE_POINTS):
-            yield {each.label: jnp.asarray(self.rng.uniform(-1, 1, each.shape), float) for each in latents}
 
-    def measure(self, program: Program) -> list["Measured"]:
-        """Compute the model at some points, with several rows together and with each alone, by one compiled program."""
-        from numpyro.infer.util import potential_energy
+def is_latent(site: Site) -> bool:
+    return site["type"] == "sample" and not site["is_observed"]
 
-        @jax.jit
-        def at(params: Params, rows: Batch) -> tuple[Any, ...]:
-            alone = jax.vmap(lambda row: program.evaluate(params, jax.tree.map(lambda value: value[None], row)))
-            unconstrained = {latent.name: params[latent.label] for latent in program.latents}
-            energy = potential_energy(self.model, (), rows | self.fixed, unconstrained)
-            return *program.evaluate(params, rows), *alone(rows), -energy
 
-        with _in_words(PROBE_ROWS):
-            found = [at(params, self.some) for params in self.points(program.latents)]
-        return [Measured(*each) for each in jax.device_get(found)]
+def latents_of(model: ModelFunction, data: Batch, some: Batch, fixed: Fixed) -> tuple[Latent, ...]:
+    """Return the latent sites, none of which has one value a row."""
+    from numpyro.distributions import constraints
 
-    def classify(self, program: Program) -> tuple[list[str], list[str]]:
-        """Return the sites whose log density is a sum over rows; and the others that do not depend on them."""
-        latents, found = [latent.name for latent in program.latents], self.measure(program)
-        by_rows = []
-        for name in found[0].densities:
-            total, rows = np.array([m.densities[name] for m in found]), np.array([m.by_row[name] for m in found])
-            if agree(total[:, None], rows, abs(total[:, None])):
-                continue
-            if name in latents:
-                raise ValueError(
-                    f"the prior of {name!r} depends on the data; compute what it needs before, and {SAME_FOR_ALL}"
-                )
-            if not agree(total, rows.sum(axis=1), abs(rows).sum(axis=1)):
-                raise ValueError(
-                    f"site {name!r} cannot be split by rows: its log density is not the sum of those of each. If the "
-                    f"model computes an average over rows, do that before, and {SAME_FOR_ALL}; if one row depends on "
-                    "another, as in a time series, sample with NUTS"
-                )
-            by_rows.append(name)
-        if not by_rows:
-            raise ValueError("no observed site depends on the data; give one obs=…")
-        for each in found:
-            each.check_against_numpyro(by_rows)
-        return by_rows, [name for name in found[0].values if all(m.is_same_for_all(name) for m in found)]
+    shaped = jax.tree.map(lambda column: jax.ShapeDtypeStruct(jnp.shape(column), jnp.result_type(column)), data)
+    _, of_some, of_one = (sites_of(model, rows, fixed) for rows in (shaped, some, first_row(some)))
+    if of_some.keys() != of_one.keys():
+        name = min(of_some.keys() ^ of_one.keys())
+        raise ValueError(f"site {name!r} is only there for some numbers of rows; write the model for any number")
+    found = []
+    for name, site in of_some.items():
+        if not is_latent(site):
+            continue
+        shape, support = jnp.shape(site["value"]), site["fn"].support
+        if shape != jnp.shape(of_one[name]["value"]):
+            raise ValueError(
+                f"latent site {name!r} has one value a row, of which batches say too little; if it has one value a "
+                "group, give the groups a plate of their own size and the rows an index into it, as in "
+                f"{name}[group]; if its values are data, they are missing: obs=…"
+            )
+        base = support.base_constraint if isinstance(support, constraints.independent) else support
+        is_real = base is constraints.real or base is constraints.real_vector  # it needs no transform
+        label = name.replace("/", "_") + ("" if is_real else "_unconstrained")
+        found.append(Latent(name, label, site["unconstrained"]))
+    if not found:
+        raise ValueError("the model has no latent site, so there is nothing to sample")
+    if len({latent.label for latent in found}) < len(found):
+        raise ValueError(f"two sites have one name in the results, of {', '.join(x.label for x in found)}; rename one")
+    return tuple(found)
+
+
+def first_row(rows: Batch) -> Batch:
+    return jax.tree.map(lambda column: column[:1], rows)
 
 
 class Measured(NamedTuple):
@@ -283,21 +192,81 @@ class Measured(NamedTuple):
             )
 
 
-def check_sites(sites: dict[str, _Site]) -> dict[str, _Site]:
-    for name, site in sites.items():
-        if site.is_subsampled:
+def measure(program: Program, rows: Batch, rng: np.random.Generator) -> list[Measured]:
+    """Compute the model at some points, with several rows together and with each alone, by one compiled program."""
+    from numpyro.infer.util import potential_energy
+
+    @jax.jit
+    def at(params: Params, rows: Batch) -> tuple[object, ...]:
+        alone = jax.vmap(lambda row: program.evaluate(params, jax.tree.map(lambda value: value[None], row)))
+        unconstrained = {latent.name: params[latent.label] for latent in program.latents}
+        energy = potential_energy(program.model, (), rows | program.fixed, unconstrained)
+        return *program.evaluate(params, rows), *alone(rows), -energy
+
+    found = []
+    with _in_words(PROBE_ROWS):
+        for _ in range(PROBE_POINTS):
+            point = {each.label: jnp.asarray(rng.uniform(-1, 1, each.shape), float) for each in program.latents}
+            found.append(Measured(*jax.device_get(at(point, rows))))
+    return found
+
+
+def classify(found: list[Measured], latents: list[str]) -> tuple[list[str], list[str]]:
+    """Return the sites whose log density is a sum over rows; and the others that do not depend on them."""
+    by_rows = []
+    for name in found[0].densities:
+        total, rows = np.array([m.densities[name] for m in found]), np.array([m.by_row[name] for m in found])
+        if agree(total[:, None], rows, abs(total[:, None])):
+            continue
+        if name in latents:
             raise ValueError(
-                f"plate {name!r} takes a subsample; leave subsample_size out and give all of the data: isotherm draws "
-                "the batches"
+                f"the prior of {name!r} depends on the data; compute what it needs before, and {SAME_FOR_ALL}"
             )
-        if site.kind == "param":
-            raise ValueError(f"site {name!r} is a numpyro.param, which has no prior; make it a numpyro.sample")
-        if site.is_discrete:
+        if not agree(total, rows.sum(axis=1), abs(rows).sum(axis=1)):
             raise ValueError(
-                f"latent site {name!r} is discrete, and gradients do not move it; sum over its values, as "
-                "numpyro.distributions.MixtureSameFamily does; if its values are data, they are missing: obs=…"
+                f"site {name!r} cannot be split by rows: its log density is not the sum of those of each. If the "
+                f"model computes an average over rows, do that before, and {SAME_FOR_ALL}; if one row depends on "
+                "another, as in a time series, sample with NUTS"
             )
-    return sites
+        by_rows.append(name)
+    if not by_rows:
+        raise ValueError("no observed site depends on the data; give one obs=…")
+    for each in found:
+        each.check_against_numpyro(by_rows)
+    return by_rows, [name for name in found[0].values if all(m.is_same_for_all(name) for m in found)]
+
+
+def split_by_rows(
+    model: ModelFunction, data: Batch, fixed: Fixed
+) -> tuple[
+    Callable[[Params, Example], Scalar],
+    Callable[[Params], Scalar],
+    tuple[Latent, ...],
+    Callable[[Params], dict[str, jax.Array]],
+]:
+    """Return the log-likelihood of one row, the rest of the log density, the latent sites, and the values of latent and
+    deterministic sites; the functions are of a dict of unconstrained parameters. Raise a ValueError that says why a
+    model cannot be split."""
+    rng = np.random.default_rng(0)
+    chosen = rng.integers(0, len(jax.tree.leaves(data)[0]), PROBE_ROWS)
+    some = jax.tree.map(lambda column: np.asarray(column)[chosen], data)
+    program = Program(model, fixed, latents_of(model, data, some, fixed))
+    by_rows, kept = classify(measure(program, some, rng), [latent.name for latent in program.latents])
+    first = first_row(some)
+
+    def log_likelihood(params: Params, example: Example) -> Scalar:
+        densities, _ = program.evaluate(params, jax.tree.map(lambda value: jnp.asarray(value)[None], example))
+        return jnp.asarray(sum(densities[name] for name in by_rows))
+
+    def log_prior(params: Params) -> Scalar:
+        densities, _ = program.evaluate(params, first)
+        return jnp.asarray(sum(value for name, value in densities.items() if name not in by_rows))
+
+    def values(params: Params) -> dict[str, jax.Array]:
+        _, found = program.evaluate(params, first)
+        return {name.replace("/", "_"): found[name] for name in kept}
+
+    return log_likelihood, log_prior, program.latents, values
 
 
 def agree(a: np.ndarray, b: np.ndarray, size: np.ndarray) -> bool:

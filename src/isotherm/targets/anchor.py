@@ -59,6 +59,7 @@ PAYING_STEPS = 10_000  # in which order 2 must pay for its Hessian, which costs 
 FREE_PARAMETERS = 2 * PROBES  # up to which the Hessian costs no more than the leverages did, so need not pay
 
 
+@processes.together()
 def anchor(
     posterior: Posterior, data: Batch | None = None, init: Params | None = None, *, seed: int = 0, progress: bool = True
 ) -> Anchored:
@@ -88,11 +89,7 @@ def anchor(
         >>> np.round(anchored.coordinates.origin, 2)
         Array([1., 2., 3.], dtype=float32)
     """
-    with processes.together():
-        return _anchored(posterior, data, init, arguments.integer("seed", seed, 0, MOST_SEED), progress)
-
-
-def _anchored(posterior: Posterior, data: Batch, init: Params | None, seed: int, progress: bool) -> Anchored:
+    rng = np.random.default_rng(arguments.integer("seed", seed, 0, MOST_SEED))
     target, start, data = _checked(posterior, data, init, seed)
     if start.size > DENSE_PARAMETERS:
         raise CannotAnchor(
@@ -102,7 +99,7 @@ def _anchored(posterior: Posterior, data: Batch, init: Params | None, seed: int,
     rows = sum(processes.row_counts(data))
     with Passes(rows, progress and processes.is_first()) as passes:
         sums = RowSums(target, data, passes=passes, shared=True)
-        found = Search(target, data, rows, np.random.default_rng(seed), passes, sums).run(start)
+        found = Search(target, data, rows, rng, passes, sums).run(start)
     # All processes found the same up to rounding; from here on all use the numbers of the first.
     return processes.firsts_of(found)
 
@@ -128,7 +125,8 @@ def _check_second_derivatives(target: Target, start: np.ndarray, data: Batch) ->
 
     @jax.jit
     def slope(flat: Vector, row: Example) -> Scalar:
-        return jax.jvp(lambda flat: log_likelihood(flat, row), (flat,), (flat,))[1]
+        derivative: Scalar = jax.jvp(lambda flat: log_likelihood(flat, row), (flat,), (flat,))[1]
+        return derivative
 
     row = jax.tree.map(lambda column: jax.ShapeDtypeStruct(column.shape[1:], column.dtype), shapes(data))
     if error := refusal(jax.grad(slope), start, row):

@@ -157,32 +157,25 @@ def check_kept(name: str, array: np.ndarray | Column) -> None:
     dtype = jax.dtypes.canonicalize_dtype(array.dtype)
     if dtype == array.dtype or not array.size:
         return
-    remedy = 'or let JAX have 64 bits: jax.config.update("jax_enable_x64", True)'
+    or_64_bits = 'or let JAX have 64 bits: jax.config.update("jax_enable_x64", True)'
     width = math.prod(array.shape[1:])
     low, high, worst = np.full(width, np.inf), np.full(width, -np.inf), np.zeros(width)
     for _, rows in stream(array, _block_rows(array)):
         block = rows.reshape(len(rows), width)
-        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
-        if array.dtype.kind in "iu":
-            continue
         with np.errstate(over="ignore"):
             rounded = block.astype(dtype)
-        if not np.isfinite(rounded).all():
-            raise ValueError(f"{name} has {np.abs(block).max()}, which {dtype} cannot hold; rescale it, {remedy}")
+        lost, remedy = (rounded != block, "recode") if array.dtype.kind in "iu" else (~np.isfinite(rounded), "rescale")
+        if lost.any():
+            worst_value = max(block[lost], key=abs)
+            raise ValueError(f"{name} has {worst_value}, which {dtype} cannot hold; {remedy} it, {or_64_bits}")
+        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
         worst = np.maximum(worst, np.abs(block - rounded).max(axis=0))
-    if array.dtype.kind in "iu":
-        least, most = int(low.min()), int(high.max())
-        if least < np.iinfo(dtype).min or most > np.iinfo(dtype).max:
-            raise ValueError(
-                f"{name} has {most if most > 0 else least}, which {dtype} cannot hold; recode it, {remedy}"
-            )
-        return
     bad = np.flatnonzero((worst > ROUNDING * (high - low)) & (high > low))
     if bad.size:
         where = f", column {bad[0]}," if array.ndim > 1 else ""
         raise ValueError(
             f"{name}{where} is rounded by up to {worst[bad[0]]:.3g} in {dtype}, and varies by little more; subtract "
-            f"its mean first, {remedy}"
+            f"its mean first, {or_64_bits}"
         )
 
 
@@ -260,11 +253,7 @@ def check_derivatives(evaluation: Evaluation, position: np.ndarray, data: Batch)
 def check_starts(evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], data: Batch) -> None:
     """Refuse starts at which the log-prior is not finite, or, at the first, the log-likelihood of a row."""
     where = "init" if (starts == starts[0]).all() else "init(key) of chain {}"
-    priors, row, bad, value = (
-        _densities_on_disk(evaluation, starts, data)
-        if on_disk(data)
-        else map(np.asarray, _densities_at_start(evaluation, starts, data))
-    )
+    priors, row, bad, value = _densities(evaluation, starts, data)
     for chain, prior in enumerate(priors):
         if not np.isfinite(prior):
             raise ValueError(
@@ -279,17 +268,18 @@ def check_starts(evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], 
         )
 
 
-def _densities_on_disk(
+def _densities(
     evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], data: Batch
 ) -> tuple[np.ndarray, int, int, float]:
-    """Return the same for data on disk, one block after the other; of some rows only where all have been evaluated."""
+    """Return the log-priors; then the first row whose log-likelihood is not finite, how many are, and its value. Data
+    on disk are read block by block; only some of them where all have been evaluated before."""
     rows = len(jax.tree.leaves(data)[0])
     numbers: np.ndarray | range = range(rows)
-    if evaluation.target.rows_are_checked:
+    if on_disk(data) and evaluation.target.rows_are_checked:
         numbers = np.linspace(0, rows - 1, CHECKED_AGAIN).astype(np.int64)
         data = jax.tree.map(lambda column: host(column)[numbers], data)
     row, bad, value = 0, 0, 0.0
-    for first, block in stream(data):
+    for first, block in stream(data) if on_disk(data) else [(0, data)]:
         priors, place, count, found = map(np.asarray, _densities_at_start(evaluation, starts, block))
         if count and not bad:
             row, value = int(numbers[first + int(place)]), float(found)
@@ -299,7 +289,7 @@ def _densities_on_disk(
 
 @jax.jit
 def _densities_at_start(evaluation: Evaluation, starts: Float[Array, "chains d"], data: Batch) -> tuple[Array, ...]:
-    """Return the log-priors; then the first row whose log-likelihood is not finite, how many are, and its value."""
+    """Return the same of data on the device."""
     params, rows = evaluation.target.params(starts[0]), jax.tree.leaves(data)[0].shape[0]
     size = min(rows, max(evaluation.batches.size, DENSITY_ROWS))
     log_likelihoods = jax.vmap(evaluation.target.log_likelihood, in_axes=(None, 0))
@@ -308,21 +298,14 @@ def _densities_at_start(evaluation: Evaluation, starts: Float[Array, "chains d"]
         batch = jax.tree.map(lambda column: jax.lax.dynamic_slice_in_dim(column, first, size), data)
         return log_likelihoods(params, batch)
 
-    def look(number: Scalar, seen: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
-        row, bad, value = seen
-        first = jnp.minimum(number * size, rows - size)  # the last block ends with the last row: it repeats some
-        values, numbers = block(first), first + jnp.arange(size, dtype=jnp.int32)
-        wrong = ~jnp.isfinite(values) & (numbers >= number * size)
-        place = jnp.argmax(wrong)
-        is_first = wrong[place] & (bad == 0)
-        row, value = jnp.where(is_first, numbers[place], row), jnp.where(is_first, values[place], value)
-        return row, bad + wrong.sum(dtype=jnp.int32), value
-
-    dtype = jax.eval_shape(block, jnp.int32(0)).dtype
-    blocks, zero = jnp.int32(-(-rows // size)), jnp.int32(0)
-    row, bad, value = jax.lax.fori_loop(zero, blocks, look, (zero, zero, jnp.zeros((), dtype)))
+    number = jnp.arange(-(-rows // size), dtype=jnp.int32)
+    firsts = jnp.minimum(number * size, rows - size)  # the last block ends with the last row: it repeats some
+    values = jax.lax.map(block, firsts)
+    rows_of = firsts[:, None] + jnp.arange(size, dtype=jnp.int32)
+    wrong = ~jnp.isfinite(values) & (rows_of >= (number * size)[:, None])
+    place = jnp.argmax(wrong)
     priors = jax.lax.map(lambda start: evaluation.target.log_prior(evaluation.target.params(start)), starts)
-    return priors, row, bad, value
+    return priors, rows_of.ravel()[place], wrong.sum(), values.ravel()[place]
 
 
 def named(root: str, tree: Batch) -> Iterator[tuple[str, np.ndarray | Column]]:

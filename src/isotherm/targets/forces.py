@@ -193,7 +193,8 @@ def forces_at(
 
 def spread_of(draws: np.ndarray) -> np.ndarray:
     """Return the standard deviations of draws by (chain, draw, parameter); not zero."""
-    return np.maximum(draws.std(axis=(0, 1), dtype=np.float64), np.finfo(np.float32).tiny)
+    spread: np.ndarray = np.maximum(draws.std(axis=(0, 1), dtype=np.float64), np.finfo(np.float32).tiny)
+    return spread
 
 
 def _whitening(target: Target, data: Batch, at: Coordinates, rng: np.random.Generator, passes: Passes) -> np.ndarray:

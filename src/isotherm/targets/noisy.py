@@ -128,7 +128,7 @@ class Curvature:
         """Return K itself, computed some columns at a time to save memory; `like` is any vector."""
         if self.identity:
             return jnp.eye(like.size, dtype=like.dtype)
-        columns = jax.lax.map(self.matvec, jnp.eye(like.size, dtype=like.dtype), batch_size=HESSIAN_COLUMNS)
+        columns: Matrix = jax.lax.map(self.matvec, jnp.eye(like.size, dtype=like.dtype), batch_size=HESSIAN_COLUMNS)
         return (columns + columns.T) / 2
 
     def whitened(self, w: Vector | Number) -> "Curvature":

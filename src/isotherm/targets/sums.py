@@ -94,7 +94,8 @@ class RowSums:
             weights = np.zeros(size, at.origin.dtype)
             weights[: self.rows - first] = self.weights[first : first + size]
             with jax.enable_x64(x64):  # this setting of JAX is per thread
-                return jax.block_until_ready(function(self.target, at, batch, weights, *more))
+                made: T = jax.block_until_ready(function(self.target, at, batch, weights, *more))
+                return made
 
         # Threads that wait for the disk leave the cores to the others.
         with ThreadPoolExecutor(cores() + (READERS if on_disk(self.data) else 0)) as pool:
@@ -119,7 +120,8 @@ def _gradient(target: Target, at: Coordinates, batch: Batch, weights: Float[Arra
 def _hessian(target: Target, at: Coordinates, batch: Batch, weights: Float[Array, " n"]) -> Matrix:
     gradient = jax.grad(partial(_total, target, at, batch, weights))
     _, product = jax.linearize(gradient, jnp.zeros_like(at.origin))
-    return jax.vmap(product, in_axes=1, out_axes=1)(jnp.eye(len(at.origin), dtype=at.origin.dtype))
+    hessian: Matrix = jax.vmap(product, in_axes=1, out_axes=1)(jnp.eye(len(at.origin), dtype=at.origin.dtype))
+    return hessian
 
 
 @jax.jit
@@ -131,7 +133,8 @@ def _leverages(
 
     def along(v: Vector) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         def slope(z: Vector) -> Float[Array, " n"]:
-            return jax.jvp(each, (z,), (v,))[1]
+            slopes: Float[Array, " n"] = jax.jvp(each, (z,), (v,))[1]
+            return slopes
 
         first, second = jax.jvp(slope, (jnp.zeros_like(v),), (v,))
         return jnp.abs(second), first**2
@@ -148,7 +151,8 @@ def prior_gradient(target: Target, at: Coordinates) -> tuple[Scalar, Vector]:
 
 @jax.jit
 def prior_hessian(target: Target, at: Coordinates) -> Matrix:
-    return jax.hessian(partial(_log_prior, target, at))(jnp.zeros_like(at.origin))
+    hessian: Matrix = jax.hessian(partial(_log_prior, target, at))(jnp.zeros_like(at.origin))
+    return hessian
 
 
 def _log_prior(target: Target, at: Coordinates, z: Vector) -> Scalar:

@@ -224,7 +224,8 @@ class Anchored(Target):
             value, first = slope(origin)
             return log_likelihood(origin + delta) - (value + first)
         (value, first), (_, second) = jax.jvp(slope, (origin,), (delta,))
-        return log_likelihood(origin + delta) - (value + first + second / 2)
+        rest: Scalar = log_likelihood(origin + delta) - (value + first + second / 2)
+        return rest
 
     def exact(self, position: Vector) -> Scalar:
         """Return log π(θ) + G·δ + ½ δᵀHδ; the Taylor terms in z, where float32 is enough for columns of any scale."""
@@ -266,7 +267,8 @@ class BatchDensity:
 
     def gradients(self, position: Vector) -> Float[Array, "n d"]:
         """Return J."""
-        return jax.vmap(jax.grad(self.one), in_axes=(None, 0, 0))(position, self.batch, self.weights)
+        jacobian: Float[Array, "n d"] = jax.vmap(jax.grad(self.one), (None, 0, 0))(position, self.batch, self.weights)
+        return jacobian
 
     def energy(self, position: Vector) -> Scalar:
         """Return −log π(θ | data) up to a constant, or a device's share of it."""
