@@ -201,9 +201,7 @@ def _block_rows(array: np.ndarray | Column) -> int:
 
 def check_model(target: Target, params: Params, data: Batch) -> None:
     """Refuse functions that cannot be hashed or, traced on shapes alone, do not return scalars."""
-    example = jax.tree.map(
-        lambda column: jax.ShapeDtypeStruct(jnp.shape(column)[1:], jnp.result_type(column)), shapes(data)
-    )
+    example = jax.tree.map(lambda c: jax.ShapeDtypeStruct(jnp.shape(c)[1:], jnp.result_type(c)), shapes(data))
     shaped = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), params)
     for name, inputs, each in (("log_likelihood", (shaped, example), " for one example"), ("log_prior", (shaped,), "")):
         function = getattr(target, name)
@@ -294,18 +292,18 @@ def _densities_at_start(evaluation: Evaluation, starts: Float[Array, "chains d"]
     size = min(rows, max(evaluation.batches.size, DENSITY_ROWS))
     log_likelihoods = jax.vmap(evaluation.target.log_likelihood, in_axes=(None, 0))
 
-    def block(first: Scalar) -> Float[Array, " size"]:  # `jax.lax.map` over the rows would copy all of the data
+    def look(number: Scalar) -> tuple[Scalar, Scalar, Scalar]:  # `jax.lax.map` over the rows would copy all of the data
+        first = jnp.minimum(number * size, rows - size)  # the last block ends with the last row: it repeats some
         batch = jax.tree.map(lambda column: jax.lax.dynamic_slice_in_dim(column, first, size), data)
-        return log_likelihoods(params, batch)
+        values, numbers = log_likelihoods(params, batch), first + jnp.arange(size, dtype=jnp.int32)
+        wrong = ~jnp.isfinite(values) & (numbers >= number * size)
+        place = jnp.argmax(wrong)
+        return numbers[place], wrong.sum(dtype=jnp.int32), values[place]
 
-    number = jnp.arange(-(-rows // size), dtype=jnp.int32)
-    firsts = jnp.minimum(number * size, rows - size)  # the last block ends with the last row: it repeats some
-    values = jax.lax.map(block, firsts)
-    rows_of = firsts[:, None] + jnp.arange(size, dtype=jnp.int32)
-    wrong = ~jnp.isfinite(values) & (rows_of >= (number * size)[:, None])
-    place = jnp.argmax(wrong)
+    row, bad, value = jax.lax.map(look, jnp.arange(-(-rows // size), dtype=jnp.int32))
+    first_block = jnp.argmax(bad > 0)
     priors = jax.lax.map(lambda start: evaluation.target.log_prior(evaluation.target.params(start)), starts)
-    return priors, rows_of.ravel()[place], wrong.sum(), values.ravel()[place]
+    return priors, row[first_block], bad.sum(), value[first_block]
 
 
 def named(root: str, tree: Batch) -> Iterator[tuple[str, np.ndarray | Column]]:
