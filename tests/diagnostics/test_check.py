@@ -8,8 +8,8 @@ import pytest
 import xarray
 
 import isotherm
+from isotherm.diagnostics import check as checking
 from isotherm.diagnostics.check import by_chance
-from isotherm.diagnostics.check import check as checking
 from isotherm.diagnostics.stein import SteinMoments, SteinTails
 from isotherm.diagnostics.verdict import r_hat_by_chance
 

@@ -34,7 +34,7 @@ class Convergence(NamedTuple):
 
     @property
     def least_ess(self) -> np.ndarray:
-        return np.minimum(self.ess_bulk, self.ess_tail)
+        return np.asarray(np.minimum(self.ess_bulk, self.ess_tail))
 
 
 def convergence(draws: np.ndarray) -> Convergence:
@@ -83,7 +83,7 @@ def _normal_scores(x: np.ndarray) -> np.ndarray:
     from scipy.stats import rankdata  # which takes a while to import
 
     ranks = rankdata(x.reshape(len(x), -1), axis=1)
-    return ndtri((ranks - 3 / 8) / (ranks.shape[1] + 1 / 4)).reshape(x.shape)
+    return np.reshape(ndtri((ranks - 3 / 8) / (ranks.shape[1] + 1 / 4)), x.shape)
 
 
 def _r_hat(x: np.ndarray) -> np.ndarray:
@@ -91,7 +91,7 @@ def _r_hat(x: np.ndarray) -> np.ndarray:
     if draws < 2:
         return np.full(len(x), np.nan)
     between, within = x.mean(axis=2).var(axis=1, ddof=1), x.var(axis=2, ddof=1).mean(axis=1)
-    return np.sqrt(between / within + (draws - 1) / draws)
+    return np.asarray(np.sqrt(between / within + (draws - 1) / draws))
 
 
 def effective(x: np.ndarray) -> np.ndarray:
@@ -115,7 +115,7 @@ def effective(x: np.ndarray) -> np.ndarray:
     beyond = np.where((at_end > 0) | (pair_at_end >= 0), at_end, 0)
     tau = np.maximum(2 * monotone - 1 + beyond, 1 / np.log10(chains * draws))
     moves = np.ptp(x, axis=(1, 2)) >= SAME_RANGE
-    return np.where(moves, chains * draws / tau, chains * draws)
+    return np.asarray(np.where(moves, chains * draws / tau, chains * draws))
 
 
 def standard_errors(values: np.ndarray) -> np.ndarray:

@@ -12,13 +12,13 @@ ROUNDING = 1e-4  # by how much a probability of 1 may come out larger in float32
 
 
 def log_loss(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
-    """−(1/m) Σ_i log p(y_i|x_i), for one parameter vector: minus the mean test log-likelihood."""
+    """Return −(1/m) Σ_i log p(y_i|x_i), for one parameter vector: minus the mean test log-likelihood."""
     log_p, y = _checked(log_probabilities, labels, 2)
     return float(-_of_labels(log_p, y).mean())
 
 
 def error(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
-    """The share of examples whose most probable class is not their label, for one parameter vector."""
+    """Return the share of examples whose most probable class is not their label, for one parameter vector."""
     log_p, y = _checked(log_probabilities, labels, 2)
     if np.isnan(log_p).any():
         return float("nan")
@@ -26,9 +26,9 @@ def error(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
 
 
 def log_losses(log_probabilities: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
-    """The log loss of each draw, (draws,)."""
+    """Return the log loss of each draw, (draws,)."""
     log_p, y = _checked(log_probabilities, labels, 3)
-    return -_of_labels(log_p, y).mean(axis=1)
+    return np.asarray(-_of_labels(log_p, y).mean(axis=1))
 
 
 def average(log_probabilities: ArrayLike) -> NDArray[np.float64]:
@@ -37,7 +37,7 @@ def average(log_probabilities: ArrayLike) -> NDArray[np.float64]:
     if log_p.ndim != 3 or log_p.shape[0] == 0:
         raise ValueError(f"log_probabilities must have shape (draws, m, classes), got {log_p.shape}")
     with np.errstate(invalid="ignore"):  # NaN in, NaN out
-        return np.logaddexp.reduce(log_p, axis=0) - np.log(log_p.shape[0])
+        return np.asarray(np.logaddexp.reduce(log_p, axis=0) - np.log(log_p.shape[0]))
 
 
 def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
@@ -83,7 +83,7 @@ def _checked(
 
 
 def check_labels(labels: NDArray[np.generic], m: int, classes: int) -> NDArray[np.int64]:
-    """Labels as integers: m whole numbers in 0 … classes − 1, or an error."""
+    """Return labels as integers: m whole numbers in 0 … classes − 1, or an error."""
     if labels.shape != (m,):
         raise ValueError(f"labels must have shape ({m},), one for each example, got {labels.shape}")
     y = labels.astype(np.int64)

@@ -31,12 +31,12 @@ class SteinMoments(NamedTuple):
 
 
 def stein_moments(positions: np.ndarray, forces: np.ndarray, directions: np.ndarray | None = None) -> SteinMoments:
-    """Of whitened positions and the forces there, by (chain, draw, coordinate), along unit vectors, a row each; along
-    the coordinates, if none are given. Forces may be noisy, but must be right on average."""
-    z, F = _centred(positions, forces)
+    """Return how far mean and variance are off, of whitened positions and the forces there, by (chain, draw,
+    coordinate), along unit vectors, a row each; along the coordinates, if none are given. Forces may be noisy, but must
+    be right on average."""
+    z, F = _centred(positions, forces, None)
     trace, distance = -np.mean(z * F, axis=2, keepdims=True), np.sqrt(np.mean(F.mean(axis=(0, 1)) ** 2))
-    if directions is not None:
-        z, F = z @ directions.T, F @ directions.T
+    z, F = _centred(positions, forces, directions)
     shift, variance = -F, -z * F
     return SteinMoments(
         shift.mean(axis=(0, 1)),
@@ -60,31 +60,30 @@ class SteinTails(NamedTuple):
 
 
 def stein_tails(positions: np.ndarray, forces: np.ndarray, directions: np.ndarray | None = None) -> SteinTails:
-    """Of what `stein_moments` takes. A mean or a variance that is a little off does not show here."""
-    z, F = _centred(positions, forces)
-    if directions is not None:
-        z, F = z @ directions.T, F @ directions.T
-    excess = _excess(z, F)
+    """Return how far the tails are off, of what `stein_moments` takes. A mean or a variance that is a little off does
+    not show here."""
+    excess = _excess(*_centred(positions, forces, directions))
     error = standard_errors(excess.mean(axis=2))
     return SteinTails(excess.mean(axis=(0, 1)), standard_errors(excess), float(excess.mean()), float(error))
 
 
 def _excess(z: np.ndarray, F: np.ndarray) -> np.ndarray:
-    """−(f' + fF), with f = z³ − 3z held at its values at ±REACH further out."""
+    """Return −(f' + fF), with f = z³ − 3z held at its values at ±REACH further out."""
     held = np.clip(z, -REACH, REACH)
     slope = np.where(abs(z) < REACH, 3 * z**2 - 3, 0)
-    return -(slope + (held**3 - 3 * held) * F) / TAILS_UNIT
+    return np.asarray(-(slope + (held**3 - 3 * held) * F) / TAILS_UNIT)
 
 
-def _centred(positions: np.ndarray, forces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions around their mean, and the forces."""
+def _centred(positions: np.ndarray, forces: np.ndarray, directions: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions around their mean, and the forces, along these directions."""
     if positions.ndim != 3 or positions.shape != forces.shape:
         raise ValueError(
             f"positions and forces must have the axes chain, draw and coordinate, got shapes {positions.shape} and "
             f"{forces.shape}"
         )
     z, F = (np.asarray(array, np.float64) for array in (positions, forces))
-    return z - z.mean(axis=(0, 1)), F
+    z = z - z.mean(axis=(0, 1))
+    return (z, F) if directions is None else (z @ directions.T, F @ directions.T)
 
 
 class Bias(NamedTuple):
@@ -105,17 +104,13 @@ class Bias(NamedTuple):
 
 
 def stein_bias(positions: np.ndarray, forces: np.ndarray) -> Bias:
-    """Of whitened positions and the forces there, by (chain, draw, coordinate). Chains must be independent, but draws
-    within a chain need not be: only means of different chains are multiplied, so that chance adds nothing, and errors
-    come from leaving out each chain in turn (the jackknife)."""
-    if positions.ndim != 3 or positions.shape != forces.shape or len(positions) < 3:
-        raise ValueError(
-            f"positions and forces must have the axes chain, draw and coordinate, with 3 chains or more, got shapes "
-            f"{positions.shape} and {forces.shape}"
-        )
-    z, F = (np.asarray(array, np.float64) for array in (positions, forces))
+    """Return the bias, of whitened positions and the forces there, by (chain, draw, coordinate). Chains must be
+    independent, but draws within a chain need not be: only means of different chains are multiplied, so that chance
+    adds nothing, and errors come from leaving out each chain in turn (the jackknife)."""
+    z, F = _centred(positions, forces, None)
     chains, d = len(z), z.shape[2]
-    z = z - z.mean(axis=(0, 1))
+    if chains < 3:
+        raise ValueError(f"positions must be of 3 chains or more, got shape {positions.shape}")
     means, slopes, products = z.mean(axis=1), F.mean(axis=1), (z * F).mean(axis=1).sum(axis=1)
 
     def estimates(kept: np.ndarray) -> tuple[float, float]:
@@ -131,8 +126,8 @@ def stein_bias(positions: np.ndarray, forces: np.ndarray) -> Bias:
 
 
 def memory_of(positions: np.ndarray) -> float:
-    """How alike the draws of a chain are, of positions by (chain, draw, coordinate): the variance of the chains' means
-    over that of all draws, on average over coordinates; 1 where chains do not move."""
+    """Return how alike the draws of a chain are, of positions by (chain, draw, coordinate): the variance of the chains'
+    means over that of all draws, on average over coordinates; 1 where chains do not move."""
     z = positions - positions.mean(axis=(0, 1))
     spread, between = np.mean(z**2, axis=(0, 1)), z.mean(axis=1).var(axis=0, ddof=1)
     return float(np.mean(np.where(spread > 0, between / np.where(spread > 0, spread, 1), 1)))

@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
 T = TypeVar("T")
+Argument: TypeAlias = Any  # what a user gave, of whatever type
 
 
-def number(name: str, value: Any) -> float:
-    """`value` as a finite float."""
+def number(name: str, value: Argument) -> float:
+    """Return `value` as a finite float."""
     try:
         result = None if isinstance(value, bool | str) or np.ndim(value) != 0 else float(value)
     except OverflowError:  # an integer beyond all floats
@@ -26,19 +27,19 @@ def number(name: str, value: Any) -> float:
     return result
 
 
-def positive(name: str, value: Any) -> float:
+def positive(name: str, value: Argument) -> float:
     if (result := number(name, value)) <= 0:
         raise ValueError(f"{name} must be positive, got {value!r}")
     return result
 
 
-def non_negative(name: str, value: Any) -> float:
+def non_negative(name: str, value: Argument) -> float:
     if (result := number(name, value)) < 0:
         raise ValueError(f"{name} must not be negative, got {value!r}; zero is allowed")
     return result
 
 
-def integer(name: str, value: Any, least: int, most: int | None = None) -> int:
+def integer(name: str, value: Argument, least: int, most: int | None = None) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value < least:
@@ -48,19 +49,19 @@ def integer(name: str, value: Any, least: int, most: int | None = None) -> int:
     return int(value)
 
 
-def choice(name: str, value: Any, allowed: tuple[str, ...] | Mapping[str, Any]) -> str:
+def choice(name: str, value: Argument, allowed: tuple[str, ...] | Mapping[str, object]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     return str(value)
 
 
-def unless_auto(value: Any, check: Callable[[Any], T]) -> T | None:
+def unless_auto(value: Argument, check: Callable[[Any], T]) -> T | None:
     """`check(value)`, or None where the value is "auto" (or None): the sampler then chooses."""
     return None if value is None or (isinstance(value, str) and value == "auto") else check(value)
 
 
-def step_size(value: Any, name: str = "step_size") -> Any:
-    """A positive number, or a schedule: a function of the step index (wrapped so that JAX sees no array in it)."""
+def step_size(value: Argument, name: str = "step_size") -> "float | jax.tree_util.Partial":
+    """Return a positive number, or a schedule: a function of the step's number, wrapped so that JAX sees no array."""
     if isinstance(value, jax.tree_util.Partial):
         return value
     if callable(value):
@@ -84,13 +85,13 @@ def step_size(value: Any, name: str = "step_size") -> Any:
     return positive(name, value)
 
 
-def _plain(leaf: Any) -> Any:
-    """What has `__array__`, such as a pandas Series, as NumPy's; numbers and arrays as they are."""
+def _plain(leaf: object) -> object:
+    """Return what has `__array__`, such as a pandas Series, as NumPy's; numbers and arrays as they are."""
     return leaf if isinstance(leaf, int | float | np.ndarray | jax.Array) else np.asarray(leaf)
 
 
-def mass(value: Any) -> Any:
-    """A positive diagonal mass: a number, a vector of length d, or a pytree shaped like the parameters."""
+def mass(value: Argument) -> float | np.ndarray:
+    """Return a positive diagonal mass: a number, a vector of length d, or a pytree shaped like the parameters."""
     try:
         is_number = jax.tree_util.all_leaves([value]) and np.ndim(value) == 0
         flat = None if is_number else np.asarray(ravel_pytree(jax.tree.map(_plain, value))[0])
@@ -105,7 +106,6 @@ def mass(value: Any) -> Any:
     return flat
 
 
-def function(name: str, value: Any, signature: str) -> Callable[..., Any]:
+def function(name: str, value: object, signature: str) -> None:
     if not callable(value):
         raise TypeError(f"{name} must be a function {signature}, got {value!r}")
-    return value

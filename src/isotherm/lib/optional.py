@@ -18,7 +18,7 @@ def sentence(module: str, name: str, purpose: str) -> str:
 
 @contextmanager
 def extra(name: str, purpose: str) -> Iterator[None]:
-    """Around the imports of one extra: `with extra("plots", "a picture"): import matplotlib`.
+    """Surround the imports of one extra: `with extra("plots", "a picture"): import matplotlib`.
 
     Raises:
         MissingExtraError: what `purpose` needs, and how to install it.
@@ -33,6 +33,6 @@ def extra(name: str, purpose: str) -> Iterator[None]:
 
 
 def require(module: str, name: str, purpose: str) -> None:
-    """The same check before work that would be lost, where the import itself comes late."""
+    """Raise MissingExtraError before work that would be lost, where the import itself comes late."""
     if find_spec(module) is None:
         raise MissingExtraError(sentence(module, name, purpose), name=module)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def progress_bar(show: bool, *columns: "ProgressColumn | str") -> "Progress":
-    """A bar of these columns; silent unless `show` and standard error is a terminal."""
+    """Return a bar of these columns; silent unless `show` and standard error is a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -3,17 +3,12 @@
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Array as Array
-from jaxtyping import Bool as Bool
-from jaxtyping import Complex as Complex
-from jaxtyping import Float as Float
-from jaxtyping import Int as Int
-from jaxtyping import Int32 as Int32
-from jaxtyping import Key as Key
-from jaxtyping import UInt32 as UInt32
+from jaxtyping import Array, Bool, Complex, Float, Int, Int32, Key, UInt32
 
 if TYPE_CHECKING:
     import xarray
+
+__all__ = ["Array", "Bool", "Complex", "Float", "Int", "Int32", "Key", "UInt32"]  # of jaxtyping, and all that follows
 
 Scalar: TypeAlias = Float[Array, ""]
 Number: TypeAlias = Float[Array, ""] | float | int

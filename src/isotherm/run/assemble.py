@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -24,6 +24,7 @@ from isotherm.targets.evaluation import Evaluation
 from isotherm.targets.parameters import MOST_SEED, initial_positions
 from isotherm.targets.target import Target, with_defaults
 
+AnySampler: TypeAlias = Sampler[Any]  # whatever its state
 CHAIN_LIMIT = 2**16  # far more than anyone runs: a slip of the keyboard, not a wish
 
 
@@ -71,7 +72,7 @@ class RunSettings:
 class Run(NamedTuple):
     """All that determines the draws of a run; how many there are is its plan's."""
 
-    sampler: Sampler[Any]
+    sampler: AnySampler
     evaluation: Evaluation
     data: Batch
     starts: Float[np.ndarray, "chains d"]
@@ -91,7 +92,7 @@ class Run(NamedTuple):
 
 def assemble(
     posterior: Posterior,
-    sampler: Sampler[Any],
+    sampler: AnySampler,
     data: Batch | None,
     init: Params | None,
     settings: RunSettings,

@@ -165,11 +165,11 @@ def chain_groups(run: Run, groups: int) -> list[ChainIds]:
 
 
 def begin(run: Run, ids: ChainIds, data: Batch) -> Carry:
-    return start(run.sampler, data, run.starts[ids.numbers], ids, run.evaluation)
+    return Carry(*start(run.sampler, data, run.starts[ids.numbers], ids, run.evaluation))
 
 
 def shapes_of(run: Run, ids: ChainIds) -> Carry:
-    return jax.eval_shape(lambda: begin(run, ids, run.data))
+    return Carry(*jax.eval_shape(lambda: begin(run, ids, run.data)))
 
 
 def carry_shapes(run: Run) -> Carry:

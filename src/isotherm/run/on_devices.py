@@ -3,7 +3,6 @@ of the data, or both (`data/sharded.py`)."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -101,7 +100,7 @@ class SpreadChains(Chains):
         carry = jax.eval_shape(*self._start())
         return loop.lower(run.sampler, carry, data, self.ids, Plan(1, 0, 1), (0, 1), self.evaluation)
 
-    def _start(self) -> tuple[Any, ...]:
+    def _start(self) -> tuple[Wrapped, *tuple[object, ...]]:
         """Return the function that makes the chains at their starts, and its arguments."""
         begin = self._over_devices(start, (P(), self._data_spec, P(CHAINS), self._ids_spec, P()), P(CHAINS))
         return begin, self.run.sampler, self._data, self.run.starts[self.ids.numbers], self.ids, self.evaluation

@@ -5,7 +5,7 @@ import errno
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import numpy as np
@@ -16,14 +16,14 @@ from isotherm.lib.files import StoreError
 from isotherm.lib.types import Batch, Draws, Json, Params, Results
 from isotherm.lib.warn import warn
 from isotherm.posterior import Posterior
-from isotherm.run.assemble import Run, RunSettings, assemble
+from isotherm.run.assemble import AnySampler, Run, RunSettings, assemble
 from isotherm.run.chains import carry_shapes, nan_draws
 from isotherm.run.execute import execute, make_chains
 from isotherm.run.loop import Carry
 from isotherm.run.plan import Goal, Plan
 from isotherm.run.recorder import named_arrays, stored_recorder
 from isotherm.samplers import settings
-from isotherm.samplers.base import Sampler, check_sampler
+from isotherm.samplers.base import check_sampler
 from isotherm.store import anchor, identity
 from isotherm.store.checkpoint import Header
 from isotherm.store.folder import SAMPLER, Checkpoint, StorePath, as_path, latest, locked
@@ -39,7 +39,7 @@ def resume(
     data: Batch | None = None,
     *,
     steps: int | None = None,
-    sampler: Sampler[Any] | None = None,
+    sampler: AnySampler | None = None,
     init: Params | None = None,
     devices: int | Sequence[jax.Device] | None = None,
     spread: str = "chains",
@@ -91,7 +91,7 @@ def restore_run(
     saved: Checkpoint,
     posterior: Posterior,
     data: Batch | None,
-    sampler: Sampler[Any] | None,
+    sampler: AnySampler | None,
     init: Params | None,
     devices: int | Sequence[jax.Device] | None,
     spread: str,

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from typing import Any
 
 import jax
 from numpy.typing import ArrayLike
@@ -12,14 +11,13 @@ from isotherm.data import processes
 from isotherm.data.processes import TRACING
 from isotherm.lib.types import Batch, Params, Results
 from isotherm.posterior import Posterior
-from isotherm.run.assemble import Run, RunSettings, assemble
+from isotherm.run.assemble import AnySampler, Run, RunSettings, assemble
 from isotherm.run.execute import execute, make_chains
 from isotherm.run.labels import Labels
 from isotherm.run.largest_step import BOUND, find
 from isotherm.run.plan import Goal, Plan, make_plan
 from isotherm.run.recorder import Recorder, stored_recorder
 from isotherm.samplers import settings as sampler_settings
-from isotherm.samplers.base import Sampler
 from isotherm.store import anchor, identity
 from isotherm.store.checkpoint import Header
 from isotherm.store.folder import HIDDEN, StorePath, as_path, check_new, locked
@@ -32,7 +30,7 @@ CHUNK_DRAWS = 10_000  # bound on the draws in one
 
 def sample(
     posterior: Posterior,
-    sampler: Sampler[Any],
+    sampler: AnySampler,
     data: Batch | None = None,
     init: Params | None = None,
     *,

@@ -130,10 +130,6 @@ def damaged(path: Path, why: str) -> StoreError:
     return StoreError(errno.EILSEQ, f"{path} is damaged or not a checkpoint: {why}")
 
 
-PLAN = {"steps": int, "burn_in": int, "thin": int}
-GOAL = {"ess", "most_steps", "seconds"}
-
-
 @dataclass(frozen=True)
 class Header:
     """What a run is, in values that JSON has (`identity` makes and compares most of them), and where it stands."""
@@ -150,9 +146,9 @@ class Header:
     numerics: Json
     versions: Json
     chunk: int  # how many draws a chunk of an array on disk holds
-    constants: str = ""  # SHA-256 of the file of constants (anchor.py), if there is one
-    notes: Json = dataclasses.field(default_factory=dict)  # for the attributes of the results
-    goal: Json = dataclasses.field(default_factory=dict)  # of a run that goes on until it is met
+    constants: str  # SHA-256 of the file of constants (anchor.py), if there is one
+    notes: Json  # for the attributes of the results
+    goal: Json  # ess, most_steps and seconds, of a run that goes on until it is met
     serial: int = -1  # of the checkpoint; before the first, −1
     step: int = 0
     seconds: float = 0.0
@@ -165,28 +161,25 @@ class Header:
     @classmethod
     def from_json(cls, content: Json) -> "Header":
         """Check JSON that is read with suspicion; ValueError says where it is no header, or its sizes do not fit."""
-        if fault := unlike(content, SHAPE, "header"):
+        if fault := unlike(content, SHAPE, "header") or (
+            content["goal"] and unlike(content["goal"], GOAL, "header.goal")
+        ):
             raise ValueError(fault)
         if not (content["chunk"] and content["plan"]["thin"] and content["batches"]["size"]):
             raise ValueError("a size in it is zero")
         known = {name: content[name] for name in SHAPE}
-        known |= {name: content.get(name, default) for name, default in OPTIONAL.items()}
-        if fault := unlike(known, OPTIONAL_SHAPE, "header") or goal_fault(known["goal"]):
-            raise ValueError(fault)
         known["plan"] = {name: content["plan"][name] for name in PLAN}
+        known["goal"] = {name: content["goal"][name] for name in GOAL if content["goal"]}
         known["batches"] = Batches(*(content["batches"][name] for name in SHAPE["batches"]))
-        return cls(**known, name=content["name"] if isinstance(content.get("name"), str) else None)
+        return cls(**known)
 
 
-# What the JSON must hold: a type, a list of one kind, or an object with at least these entries. Integers are ≥ 0.
-# Of most fields the annotation says it; `name` may be missing.
-OPTIONAL: Json = {"constants": "", "notes": {}, "goal": {}}  # not in files of the first 0.2.0
-OPTIONAL_SHAPE: Json = {"constants": str, "notes": dict, "goal": dict}
-SHAPE: Json = {
-    field.name: get_origin(field.type) or field.type
-    for field in dataclasses.fields(Header)
-    if field.name not in {"name", *OPTIONAL}
-} | {
+# What the JSON must hold: a type or one of several, a list of one kind, or an object with at least these entries.
+# Integers are ≥ 0. Of most fields the annotation says it.
+PLAN = {"steps": int, "burn_in": int, "thin": int}
+GOAL = {"ess": (int, float), "most_steps": int, "seconds": (int, float, type(None))}
+SHAPE: Json = {field.name: get_origin(field.type) or field.type for field in dataclasses.fields(Header)} | {
+    "name": (str, type(None)),
     "plan": PLAN,
     "batches": Batches.__annotations__,
     "sampler": {"name": str, "settings": dict},
@@ -194,16 +187,6 @@ SHAPE: Json = {
     "data": [{"name": str, "shape": [int], "dtype": str, "sha256": str}],
     "model": {"log_likelihood": [[float]], "log_prior": [float]},
 }
-
-
-def goal_fault(goal: Json) -> str | None:
-    """Return what is wrong with a stored goal, if anything."""
-    fine = not goal or (
-        set(goal) == GOAL
-        and all(type(goal[name]) in (int, float) for name in ("ess", "most_steps"))
-        and type(goal["seconds"]) in (int, float, type(None))
-    )
-    return None if fine else f"header.goal is {str(goal)[:60]}"
 
 
 def unlike(value: object, shape: object, where: str) -> str | None:
@@ -216,6 +199,7 @@ def unlike(value: object, shape: object, where: str) -> str | None:
         if not isinstance(value, list):
             return f"{where} is not a list"
         return next(filter(None, (unlike(each, shape[0], f"{where}[]") for each in value)), None)
-    if type(value) is not shape or (isinstance(value, int) and value < 0):
+    kinds = shape if isinstance(shape, tuple) else (shape,)
+    if type(value) not in kinds or (isinstance(value, int) and value < 0):
         return f"{where} is {str(value)[:40]}"
     return None
