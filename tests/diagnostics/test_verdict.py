@@ -121,6 +121,14 @@ def test_friction_has_the_thermal_mass_that_is_given():
     assert said(stats={"friction": around(34)}, sampler_friction=1.0, sampler_thermal_mass=0.01) == []
 
 
+def test_friction_of_eccadl_has_the_thermal_mass_that_it_chose():
+    """μ is 250h²/β where that is more than the number of parameters: 2 + 5/√250 = 2.3, not 2 + 5/√3 = 4.9."""
+    stats = {"friction": around(4), "step_size": around(1, 0)}
+    assert said(stats=stats, sampler="sgnht", sampler_friction=1.0) == []
+    (sentence,) = said(stats=stats, sampler="eccadl")
+    assert "friction 4.00, should be 1 (bound: 2.32 off)" in sentence
+
+
 def test_friction_of_sghmc_is_a_number_that_was_given():
     assert said(stats={"friction": around(34)}, sampler="sghmc", sampler_friction=1.0) == []
 

@@ -76,26 +76,24 @@ def test_choices(allowed):
 
 
 def test_auto_is_left_to_the_sampler():
-    def check(value):
-        return arguments.positive("a", value)
-
-    assert arguments.unless_auto("auto", check) is None
-    assert arguments.unless_auto(None, check) is None
-    assert arguments.unless_auto(2, check) == 2.0
-    assert arguments.unless_auto(np.ones(2), np.sum) == 2.0
-    refused(lambda: arguments.unless_auto(0, check), ValueError, "a must be positive, got 0")
-    refused(lambda: arguments.unless_auto("Auto", check), TypeError, "a must be a number, got 'Auto'")
+    assert arguments.unless_auto("a", "auto", arguments.positive) is None
+    assert arguments.unless_auto("a", None, arguments.positive) is None
+    assert arguments.unless_auto("a", 2, arguments.positive) == 2.0
+    assert arguments.unless_auto("a", np.ones(2), lambda _, value: value.sum()) == 2.0
+    refused(lambda: arguments.unless_auto("a", 0, arguments.positive), ValueError, "a must be positive, got 0")
+    refused(lambda: arguments.unless_auto("a", 9, arguments.integer, 1, 8), ValueError, "a must be at most 8, got 9")
+    refused(lambda: arguments.unless_auto("a", "Auto", arguments.positive), TypeError, "a must be a number, got 'Auto'")
 
 
 def test_a_step_size_is_a_positive_number_or_a_schedule():
-    assert arguments.step_size(1) == 1.0
-    refused(lambda: arguments.step_size(-0.1), ValueError, "step_size must be positive, got -0.1")
-    refused(lambda: arguments.step_size(0.0, "h"), ValueError, "h must be positive, got 0.0")
-    scheduled = arguments.step_size(lambda step: 0.1 / (1 + step / 2))
+    assert arguments.step_size("step_size", 1) == 1.0
+    refused(lambda: arguments.step_size("step_size", -0.1), ValueError, "step_size must be positive, got -0.1")
+    refused(lambda: arguments.step_size("h", 0.0), ValueError, "h must be positive, got 0.0")
+    scheduled = arguments.step_size("step_size", lambda step: 0.1 / (1 + step / 2))
     assert isinstance(scheduled, jax.tree_util.Partial)
     assert scheduled(2) == 0.05
     assert not jax.tree.leaves(scheduled)
-    assert arguments.step_size(scheduled) is scheduled
+    assert arguments.step_size("step_size", scheduled) is scheduled
 
 
 def fail(step):
@@ -130,7 +128,7 @@ SCHEDULES = [
     ids=["raises", "vector", "sign", "nan", "nothing", "text", "sign of an array", "if", "vector later"],
 )
 def test_schedules_that_are_refused(schedule, error, words):
-    refused(lambda: arguments.step_size(schedule), error, words)
+    refused(lambda: arguments.step_size("step_size", schedule), error, words)
 
 
 def test_a_mass_is_a_number_a_vector_or_a_tree():
@@ -150,7 +148,7 @@ def test_a_mass_is_a_number_a_vector_or_a_tree():
 
 
 def test_functions():
-    assert arguments.function("f", len, "(x) -> int") is len
+    arguments.function("f", len, "(x) -> int")
     refused(
         lambda: arguments.function("f", 3, "(params) -> scalar"),
         TypeError,

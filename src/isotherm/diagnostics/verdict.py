@@ -16,6 +16,7 @@ from isotherm.diagnostics.convergence import (
     standard_errors,
     watched,
 )
+from isotherm.dynamics.pace import RESOLVED_MASS
 from isotherm.lib.types import Results
 from isotherm.samplers.eccadl import DENSE_UP_TO
 from isotherm.targets.parameters import entry
@@ -218,11 +219,13 @@ def friction_is_known(tree: Results) -> bool:
 
 
 def friction_law(tree: Results, bounds: Bounds) -> Law:
-    """Return the law of ξ: its mean is A, its standard deviation 1/√(βμ), with μ the number of parameters unless it is
-    given."""
+    """Return the law of ξ: its mean is A, its standard deviation 1/√(βμ), with μ the number of parameters, or what eCCAdL
+    makes of its step size, unless it is given."""
     given, mass = (tree.attrs.get(f"sampler_{name}", "auto") for name in ("friction", "thermal_mass"))
-    A = 1.0 if given == "auto" else float(given)
-    T, mu = float(tree.attrs.get("sampler_temperature", 1.0)), sum(sizes(tree)) if mass == "auto" else float(mass)
+    A, T = 1.0 if given == "auto" else float(given), float(tree.attrs.get("sampler_temperature", 1.0))
+    mu, stats = float(sum(sizes(tree)) if mass == "auto" else mass), tree["sample_stats"].to_dataset()
+    if mass == "auto" and tree.attrs.get("sampler") == "eccadl" and "step_size" in stats:
+        mu = max(mu, RESOLVED_MASS * float((stats["step_size"] ** 2).mean()) * T)
     return Law(A, bounds.friction * max(1.0, A) + 5 * (T / mu) ** 0.5)
 
 

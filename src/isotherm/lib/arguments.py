@@ -55,12 +55,13 @@ def choice(name: str, value: Argument, allowed: tuple[str, ...] | Mapping[str, o
     return str(value)
 
 
-def unless_auto(value: Argument, check: Callable[[Any], T]) -> T | None:
-    """`check(value)`, or None where the value is "auto" (or None): the sampler then chooses."""
-    return None if value is None or (isinstance(value, str) and value == "auto") else check(value)
+def unless_auto(name: str, value: Argument, check: Callable[..., T], *bounds: object) -> T | None:
+    """Return `check(name, value, *bounds)`, or None where the value is "auto" or None: the sampler then chooses."""
+    is_auto = value is None or (isinstance(value, str) and value == "auto")
+    return None if is_auto else check(name, value, *bounds)
 
 
-def step_size(value: Argument, name: str = "step_size") -> "float | jax.tree_util.Partial":
+def step_size(name: str, value: Argument) -> "float | jax.tree_util.Partial":
     """Return a positive number, or a schedule: a function of the step's number, wrapped so that JAX sees no array."""
     if isinstance(value, jax.tree_util.Partial):
         return value

@@ -108,7 +108,7 @@ class Overdamped:
     @staticmethod
     def checked(step_size: Any, temperature: float, mass: Any) -> dict[str, Any]:
         return {
-            "step_size": arguments.unless_auto(step_size, arguments.step_size),
+            "step_size": arguments.unless_auto("step_size", step_size, arguments.step_size),
             "temperature": arguments.positive("temperature", temperature),
             "mass": None if mass is None else arguments.mass(mass),
         }
@@ -144,7 +144,7 @@ class Thermostat(Overdamped):
     ) -> dict[str, Any]:
         return Overdamped.checked(step_size, temperature, mass) | {
             "friction": arguments.non_negative("friction", friction),
-            "thermal_mass": arguments.unless_auto(thermal_mass, lambda mu: arguments.positive("thermal_mass", mu)),
+            "thermal_mass": arguments.unless_auto("thermal_mass", thermal_mass, arguments.positive),
         }
 
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:

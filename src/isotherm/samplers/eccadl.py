@@ -247,15 +247,13 @@ def eccadl(
     if "B" in [letter for letter, _ in splitting.moves(scheme, LETTERS)[1:]]:
         raise ValueError(f"scheme {scheme!r} kicks at two places; put its B's side by side or at the two ends")
     settings = Thermostat.checked_thermostat(1.0, temperature, mass, 1.0, thermal_mass)
-    settings["step_size"] = arguments.unless_auto(step_size, arguments.step_size)
-    settings["friction"] = arguments.unless_auto(friction, lambda A: arguments.non_negative("friction", A))
+    settings["step_size"] = arguments.unless_auto("step_size", step_size, arguments.step_size)
+    settings["friction"] = arguments.unless_auto("friction", friction, arguments.non_negative)
     return ECCAdL(
         **settings,
         window=arguments.positive("window", window),
-        every=arguments.unless_auto(
-            every, lambda steps: arguments.integer("every", steps, 1, renewals.LONGEST_INTERVAL)
-        ),
+        every=arguments.unless_auto("every", every, arguments.integer, 1, renewals.LONGEST_INTERVAL),
         scheme=scheme,
-        covariance=arguments.unless_auto(covariance, lambda kind: arguments.choice("covariance", kind, ESTIMATES)),
+        covariance=arguments.unless_auto("covariance", covariance, arguments.choice, ESTIMATES),
         rank=arguments.integer("rank", rank, 1),
     )

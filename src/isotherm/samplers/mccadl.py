@@ -88,6 +88,6 @@ def mccadl(
         **Thermostat.checked_thermostat(step_size, temperature, mass, friction, thermal_mass),
         scheme=scheme,
         expm=arguments.choice("expm", expm, ACTIONS),
-        rank=arguments.unless_auto(rank, lambda rank: arguments.integer("rank", rank, 1)),
+        rank=arguments.unless_auto("rank", rank, arguments.integer, 1),
         covariance_batch=arguments.choice("covariance_batch", covariance_batch, ("force", "own")),
     )
