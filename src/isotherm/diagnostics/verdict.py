@@ -219,8 +219,8 @@ def friction_is_known(tree: Results) -> bool:
 
 
 def friction_law(tree: Results, bounds: Bounds) -> Law:
-    """Return the law of ξ: its mean is A, its standard deviation 1/√(βμ), with μ the number of parameters, or what eCCAdL
-    makes of its step size, unless it is given."""
+    """Return the law of ξ: its mean is A, its standard deviation 1/√(βμ), with μ the number of parameters, or more by
+    eCCAdL's choice, unless it is given."""
     given, mass = (tree.attrs.get(f"sampler_{name}", "auto") for name in ("friction", "thermal_mass"))
     A, T = 1.0 if given == "auto" else float(given), float(tree.attrs.get("sampler_temperature", 1.0))
     mu, stats = float(sum(sizes(tree)) if mass == "auto" else mass), tree["sample_stats"].to_dataset()
