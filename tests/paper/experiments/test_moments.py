@@ -32,19 +32,9 @@ def test_a_perfect_sampler_scores_one_and_its_standard_error():
     assert mean_error(h, draws.mean(axis=0), np.zeros(20)) == pytest.approx(1 / np.sqrt(4000), rel=0.5)
 
 
-def test_nan_and_refusals():
+def test_nan_stays():
     assert np.isnan(mean_error(np.eye(1), [np.nan], [0.0]))
     assert np.isnan(variance_ratio(np.eye(1), [[np.nan]], [[1.0]]))
-    with pytest.raises(
-        ValueError, match=r"covariance must be of shape \(2, 2\) as the hessian has, got shape \(3, 3\)"
-    ):
-        variance_ratio(np.eye(2), np.eye(3), np.eye(2))
-    with pytest.raises(ValueError, match="must be positive, got 0"):
-        variance_ratio(np.eye(2), np.eye(2), np.zeros((2, 2)))
-    with pytest.raises(ValueError, match="positive semi-definite"):
-        mean_error(-np.eye(2), np.ones(2), np.zeros(2))
-    with pytest.raises(ValueError, match=r"mean must have shape \(2,\)"):
-        mean_error(np.eye(2), np.ones(3), np.zeros(2))
 
 
 def covariance(seed, d=6, rank=None):
@@ -92,8 +82,3 @@ def test_w2_of_float32_input_is_computed_in_float64():
 
 def test_w2_of_diverged_moments_is_nan():
     assert np.isnan(gaussian_w2([np.nan], [[1.0]], [0.0], [[1.0]]))
-
-
-def test_w2_refuses_shapes_that_do_not_fit():
-    with pytest.raises(ValueError, match=r"mean2 must be a vector of length 2 and cov2 .* got shapes \(3,\)"):
-        gaussian_w2(np.zeros(2), np.eye(2), np.zeros(3), np.eye(3))

@@ -11,9 +11,8 @@ from isotherm.lib import arguments
 from isotherm.lib.optional import extra
 from isotherm.paper.datasets import verify
 from isotherm.paper.datasets.cache import cached
-from isotherm.paper.datasets.images import two_classes
 from isotherm.paper.datasets.lookup import DataDir
-from isotherm.paper.datasets.source import SOURCES, Arrays, DatasetError, Split
+from isotherm.paper.datasets.source import SOURCES, Arrays, DatasetError, Split, two_classes
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 ROW = 1 + 3072  # a label byte, then the planes red, green, blue, each row by row

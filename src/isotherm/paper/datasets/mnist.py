@@ -10,9 +10,8 @@ from isotherm.lib import arguments
 from isotherm.lib.optional import extra
 from isotherm.paper.datasets import verify
 from isotherm.paper.datasets.cache import cached
-from isotherm.paper.datasets.images import two_classes
 from isotherm.paper.datasets.lookup import DataDir
-from isotherm.paper.datasets.source import SOURCES, DatasetError, Split
+from isotherm.paper.datasets.source import SOURCES, DatasetError, Split, two_classes
 
 SOURCE = SOURCES["mnist"]
 

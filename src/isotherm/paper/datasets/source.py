@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
@@ -71,3 +72,9 @@ def read_sources() -> dict[str, Source]:
 
 
 SOURCES = read_sources()
+
+
+def two_classes(data: Arrays, positive: int, negative: int) -> Arrays:
+    """Select the images with either label: x float64, pixels/255; y float32, +1 for `positive`, −1 for `negative`."""
+    keep = np.isin(data["y"], (positive, negative))
+    return {"x": data["x"][keep] / 255.0, "y": np.where(data["y"][keep] == positive, 1, -1).astype(np.float32)}

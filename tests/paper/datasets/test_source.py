@@ -1,6 +1,6 @@
 import numpy as np
 
-from isotherm.paper.datasets.images import two_classes
+from isotherm.paper.datasets.source import two_classes
 
 
 def test_keeps_two_labels_in_order():
