@@ -118,7 +118,14 @@ def test_files_exist(page):
     for path in re.findall(r"(?<![\w/.])[\w./-]+\.(?:py|pyi|toml|css|yml)\b", prose):
         known = any((root / path).exists() for root in roots)
         alone = "/" not in path and any(any((ROOT / top).rglob(path)) for top in ("src", "tests", "benchmarks"))
-        assert known or alone or "NAME" in path, path
+        assert known or alone or "NAME" in path or path == "fit.toml", path
+
+
+def test_names_are_in_the_files_that_are_said_to_have_them():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for first, second, path in re.findall(r"`(\w+)`(?: and `(\w+)`)? in `([\w/]+\.py)`", text):
+        code = (ROOT / "src" / "isotherm" / path).read_text()
+        assert all(re.search(rf"\b{name}\b", code) for name in (first, second or first)), (first, second, path)
 
 
 def test_the_readme_is_short():
