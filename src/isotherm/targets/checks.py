@@ -164,10 +164,12 @@ def check_kept(name: str, array: np.ndarray | Column) -> None:
         block = rows.reshape(len(rows), width)
         with np.errstate(over="ignore"):
             rounded = block.astype(dtype)
-        lost, remedy = (rounded != block, "recode") if array.dtype.kind in "iu" else (~np.isfinite(rounded), "rescale")
+        lost, remedy = (
+            (rounded != block, "recode it") if array.dtype.kind in "iu" else (~np.isfinite(rounded), "rescale it")
+        )
         if lost.any():
             worst_value = max(block[lost], key=abs)
-            raise ValueError(f"{name} has {worst_value}, which {dtype} cannot hold; {remedy} it, {or_64_bits}")
+            raise ValueError(f"{name} has {worst_value}, which {dtype} cannot hold; {remedy}, {or_64_bits}")
         low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
         worst = np.maximum(worst, np.abs(block - rounded).max(axis=0))
     bad = np.flatnonzero((worst > ROUNDING * (high - low)) & (high > low))
