@@ -221,8 +221,9 @@ def test_all_chains_diverged():
 )
 def test_statistics_of_the_run(name, good, wrong, words):
     shown = words.split(":")[0]
-    assert line(check(tree(white(), **{name: np.full((4, 500), good)})), shown).good
-    verdict = check(tree(white(), **{name: np.full((4, 500), wrong)}))
+    stats = {"target_friction": np.ones((4, 500)), "thermal_mass": np.full((4, 500), float(D))}
+    assert line(check(tree(white(), **stats, **{name: np.full((4, 500), good)})), shown).good
+    verdict = check(tree(white(), **stats, **{name: np.full((4, 500), wrong)}))
     assert bad(verdict) == [shown]
     assert f"BAD  {words}" in str(verdict)
 

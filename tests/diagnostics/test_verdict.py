@@ -97,45 +97,32 @@ def test_the_error_of_a_hot_run_does_not_excuse_it():
     assert "2.000 ± 0.180, should be 1 (bound: 0.369 off)" in sentence
 
 
+def thermostat(friction, A=1.0, thermal_mass=3.0):
+    """What a thermostat records."""
+    stats = {"friction": friction, "target_friction": A, "thermal_mass": thermal_mass}
+    return {name: around(value, 0.1 if name == "friction" else 0) for name, value in stats.items()}
+
+
 def test_friction():
-    (sentence,) = said(stats={"friction": around(34)}, sampler="eccadl", sampler_friction=1.0)
+    (sentence,) = said(stats=thermostat(34))
     assert sentence.startswith("do not rely on this run yet: friction 34.0")
     assert "should be 1 (bound: 4.89 off): there is noise that the sampler does not see" in sentence  # 2 + 5/√3
-    assert said(stats={"friction": around(3)}, sampler="eccadl", sampler_friction=1.0) == []
-    assert said(stats={"friction": around(34)}, sampler_friction=30.0, sampler="sgnht") == []
-    (low,) = said(stats={"friction": around(-80)}, sampler_friction=10.0, sampler="sgnht")
+    assert said(stats=thermostat(3)) == []
+    assert said(stats=thermostat(34, A=30)) == []
+    (low,) = said(stats=thermostat(-80, A=10))
     assert "should be 10" in low
 
 
-def test_friction_that_a_low_rank_estimate_chose_is_not_compared_with_1():
-    """A is a multiple of the noise left out, 8 on a network; it was said to be wrong, since "auto" was taken for 1."""
-    stats, wide = {"friction": around(34)}, np.random.default_rng(2).standard_normal((4, 500, 1025)).astype(np.float32)
-    assert said(stats=stats, sampler="eccadl", sampler_covariance="low_rank") == []
-    assert not any("friction" in sentence for sentence in said(wide, stats, sampler="eccadl"))
-    assert any("friction 34" in sentence for sentence in said(wide, stats, sampler="eccadl", sampler_friction=1.0))
-    assert any("friction 34" in sentence for sentence in said(stats=stats, sampler="eccadl"))
+def test_friction_has_the_thermal_mass_that_the_sampler_had():
+    """ξ has the standard deviation 1/√(βμ), whatever the number of parameters: 2 + 5/√0.01 = 52, 2 + 5·√(4/250) = 2.6.
+    With μ = 3, the number of parameters, the second would have passed."""
+    assert said(stats=thermostat(34, thermal_mass=0.01)) == []
+    (sentence,) = said(stats=thermostat(5, thermal_mass=250), sampler_temperature=4.0)
+    assert "bound: 2.63 off" in sentence
 
 
-def test_friction_has_the_thermal_mass_that_is_given():
-    """ξ has the standard deviation 1/√μ, whatever the number of parameters: 2 + 5/√0.01 = 52."""
-    assert said(stats={"friction": around(34)}, sampler_friction=1.0, sampler_thermal_mass=0.01) == []
-
-
-def test_friction_of_eccadl_has_the_thermal_mass_that_it_chose():
-    """μ is 250h²/β where that is more than the number of parameters: 2 + 5/√250 = 2.3, not 2 + 5/√3 = 4.9."""
-    stats = {"friction": around(4), "step_size": around(1, 0)}
-    assert said(stats=stats, sampler="sgnht", sampler_friction=1.0) == []
-    (sentence,) = said(stats=stats, sampler="eccadl")
-    assert "friction 4.00, should be 1 (bound: 2.32 off)" in sentence
-
-
-def test_friction_of_sghmc_is_a_number_that_was_given():
-    assert said(stats={"friction": around(34)}, sampler="sghmc", sampler_friction=1.0) == []
-
-
-def test_friction_that_is_chosen_may_be_large_but_not_beyond_its_bound():
-    assert said(stats={"friction": around(0)}, sampler_friction="auto") == []
-    assert len(said(stats={"friction": around(9)}, sampler_friction="auto")) == 1
+def test_a_friction_that_is_no_thermostats_has_no_line():
+    assert said(stats={"friction": around(34)}) == []
 
 
 def test_krylov_error():

@@ -45,6 +45,8 @@ def ours(chains=4, length=100, parameters=3, **attributes):
     stats = {
         "kinetic_temperature": 1 + 0.1 * draws(chains, length, seed=1),
         "friction": 2 + 0.1 * draws(chains, length, seed=2),
+        "target_friction": np.full((chains, length), 2.0),
+        "thermal_mass": np.full((chains, length), 3.0),
         "first_bad_step": np.full(chains, -1),
     }
     return run({"theta": draws(chains, length, parameters)}, stats, **OURS | attributes)

@@ -98,7 +98,7 @@ def test_fewer_parameters_more_draws():
 @pytest.mark.parametrize("temperature", [1.0, 4.0])
 def test_the_right_variance_is_that_of_the_samplers_temperature(temperature):
     class Gaussian:
-        origin = np.zeros(50)
+        factor = np.eye(50)
 
         def positions(self, draws):
             return draws

@@ -228,7 +228,7 @@ def test_words_that_are_not_options():
 def test_auto_is_a_step_size_that_is_still_to_be_found(build):
     sampler = build("auto")
     assert sampler.step_size is None
-    if sampler.chooses_step_size:
+    if sampler.traits().chooses_step_size:
         pytest.skip("finds its own")
     with pytest.raises(ValueError, match='step_size="auto" is looked for by'):
         eager_step(sampler, jax.random.key(0), begin(build(0.1)))

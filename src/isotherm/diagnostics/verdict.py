@@ -16,9 +16,7 @@ from isotherm.diagnostics.convergence import (
     standard_errors,
     watched,
 )
-from isotherm.dynamics.pace import RESOLVED_MASS
 from isotherm.lib.types import Results
-from isotherm.samplers.eccadl import DENSE_UP_TO
 from isotherm.targets.parameters import entry
 
 KRYLOV_ERROR = 0.01  # the estimated error of a matrix exponential, relative to the vector it acts on
@@ -171,7 +169,7 @@ def statistics(tree: Results, bounds: Bounds) -> list[Line]:
     stats, lines = tree["sample_stats"].to_dataset(), []
     if "kinetic_temperature" in stats and stats.sizes["draw"] >= FEWEST_DRAWS:
         lines.append(temperature_line(tree, stats["kinetic_temperature"].values, bounds))
-    if has_friction(tree) and friction_is_known(tree):
+    if has_friction(tree):
         lines.append(friction_line(tree, stats["friction"].values, bounds))
     if "expm_error" in stats and (worst := float(np.nanmax(stats["expm_error"].values, initial=0))) > 0:
         advice = "raise rank, or use a smaller step_size"
@@ -205,36 +203,22 @@ def temperature_line(tree: Results, values: np.ndarray, bounds: Bounds) -> Line:
 
 
 def has_friction(tree: Results) -> bool:
-    """Return whether there is a thermostat; SGHMC's friction is a constant."""
-    return "friction" in tree["sample_stats"].to_dataset() and tree.attrs.get("sampler") != "sghmc"
-
-
-def friction_is_known(tree: Results) -> bool:
-    """Return whether A is known: where its estimate is of low rank, eCCAdL chooses A by the noise that it leaves out,
-    and results have ξ alone."""
-    kind = tree.attrs.get("sampler_covariance", "auto")
-    low_rank = kind == "low_rank" or (kind == "auto" and sum(sizes(tree)) > DENSE_UP_TO)
-    chosen = tree.attrs.get("sampler_friction", "auto") == "auto"
-    return not (tree.attrs.get("sampler") == "eccadl" and chosen and low_rank)
+    """Return whether there is a thermostat, whose friction has a mean that is known."""
+    return {"friction", "target_friction", "thermal_mass"} <= set(tree["sample_stats"].to_dataset())
 
 
 def friction_law(tree: Results, bounds: Bounds) -> Law:
-    """Return the law of ξ: its mean is A, its standard deviation 1/√(βμ), with μ the number of parameters, or more by
-    eCCAdL's choice, unless it is given."""
-    given, mass = (tree.attrs.get(f"sampler_{name}", "auto") for name in ("friction", "thermal_mass"))
-    A, T = 1.0 if given == "auto" else float(given), float(tree.attrs.get("sampler_temperature", 1.0))
-    mu, stats = float(sum(sizes(tree)) if mass == "auto" else mass), tree["sample_stats"].to_dataset()
-    if mass == "auto" and tree.attrs.get("sampler") == "eccadl" and "step_size" in stats:
-        mu = max(mu, RESOLVED_MASS * float((stats["step_size"] ** 2).mean()) * T)
+    """Return the law of ξ: its mean is A, its standard deviation 1/√(βμ)."""
+    stats, T = tree["sample_stats"].to_dataset(), float(tree.attrs.get("sampler_temperature", 1.0))
+    A, mu = (float(stats[name].mean()) for name in ("target_friction", "thermal_mass"))
     return Law(A, bounds.friction * max(1.0, A) + 5 * (T / mu) ** 0.5)
 
 
 def friction_line(tree: Results, values: np.ndarray, bounds: Bounds) -> Line:
     (A, allowed), mean = friction_law(tree, bounds), float(np.mean(values))
-    chosen = tree.attrs.get("sampler_friction", "auto") == "auto"  # it may then be more than 1
     return Line(
         "friction",
-        (chosen or mean >= A - allowed) and mean <= A + allowed,
+        abs(mean - A) <= allowed,
         f"{mean:.2f}, should be {A:g}",
         f"{allowed:.2f} off",
         "there is noise that the sampler does not see; use isotherm.fit, larger batches or a smaller step_size",

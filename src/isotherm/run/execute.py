@@ -26,6 +26,7 @@ from isotherm.run.chains import Chains, Snapshot
 from isotherm.run.loop import Carry
 from isotherm.run.plan import Goal, Plan
 from isotherm.run.recorder import Recorder
+from isotherm.samplers.base import traits_of
 from isotherm.targets.noisy import DENSE_PARAMETERS
 
 CHUNK_SECONDS = 0.25  # the length of a chunk: how often the host looks for signals and shows progress
@@ -238,7 +239,7 @@ class NoiseChange:
     def matters(run: Run, plan: Plan) -> bool:
         """Return whether the sampler assumes that S is constant and it can be compared. On an anchored posterior S is
         small beside the curvature, and may change."""
-        constant = getattr(run.sampler, "assumes_constant_noise", False)
+        constant = traits_of(run.sampler).assumes_constant_noise
         small = run.starts.shape[1] <= DENSE_PARAMETERS and plan.steps - plan.burn_in >= NOISE_STEPS
         return constant and small and not run.evaluation.target.curvature_is_identity
 

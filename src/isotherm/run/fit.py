@@ -174,11 +174,13 @@ def without_anchor(reason: str, rows: int) -> str:
 def too_hot(anchored: Anchored, data: Batch, settings: RunSettings) -> str:
     """Return in words how a short run shows that the noise is not what it was measured to be; "" if it does not."""
     tree = pilot(assemble(anchored, eccadl(), data, None, settings))
-    friction = float(tree["sample_stats"]["friction"].mean())
+    friction, A = (float(tree["sample_stats"][name].mean()) for name in ("friction", "target_friction"))
     if not good_chains(tree).all():
         return "chains on the anchored posterior diverge: it is wider than its Taylor polynomials are good for"
-    if friction > 1 + FRICTION_EXCESS + 5 / len(anchored.gradient) ** 0.5:
-        return f"the anchored force has noise that changes from place to place (friction {friction:.1f} instead of 1)"
+    if friction > A + FRICTION_EXCESS + 5 / len(anchored.gradient) ** 0.5:
+        return (
+            f"the anchored force has noise that changes from place to place (friction {friction:.1f} instead of {A:g})"
+        )
     return ""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -25,7 +26,7 @@ from isotherm.run.chains import Chains
 from isotherm.run.execute import make_chains, one_lapack_thread
 from isotherm.run.plan import Plan
 from isotherm.samplers import eccadl
-from isotherm.samplers.base import Sampler
+from isotherm.samplers.base import Sampler, traits_of
 from isotherm.targets.anchor import anchor
 from isotherm.targets.checks import check_starts
 from isotherm.targets.forces import Forces, spread_of
@@ -198,12 +199,13 @@ def looked_at(chains: Chains, plan: Plan, step: int) -> np.ndarray | None:
 
 def first_step(run: Run, forces: Forces) -> float:
     """One over the highest frequency (without momentum, its square): half of what is stable without any noise."""
-    position, sampler = run.starts[0], run.sampler
-    w = sampler.inverse_root_mass(jnp.asarray(position)) if hasattr(sampler, "inverse_root_mass") else 1.0
+    position, traits = run.starts[0], traits_of(run.sampler)
+    mass = 1.0 if traits.mass is None else traits.mass
+    w = jax.lax.rsqrt(jnp.asarray(mass, position.dtype))
     factor = np.eye(len(position)) if run.evaluation.target.curvature_is_identity else forces.factor
     widths = np.linalg.svd(factor / np.broadcast_to(np.asarray(w, np.float64), position.shape)[:, None])[1]
     narrowest = float(widths[-1])
-    return narrowest if hasattr(sampler, "friction") else narrowest**2
+    return narrowest if traits.has_momentum else narrowest**2
 
 
 class Trials:
@@ -212,7 +214,7 @@ class Trials:
     def __init__(self, run: Run, forces: Forces, size: int, bound: float, show: Callable[[str], object]) -> None:
         self.run, self.forces, self.size, self.bound, self.show = run, forces, size, bound, show
         self.draws = draws_of(len(forces.factor))
-        self.root_temperature = float(getattr(run.sampler, "temperature", 1.0)) ** 0.5
+        self.root_temperature = float(traits_of(run.sampler).temperature) ** 0.5
         self.like: Chains | None = None
 
     def __call__(self, step_size: float) -> Trial:

@@ -32,8 +32,10 @@ class Sampler(Protocol[S]):
     says there: `noisy.force` and, computed only if it is used, `noisy.covariance` with `matvec(v)`, `trace()`,
     `diagonal()` and `dense()`.
 
-    A state is a NamedTuple of arrays with at least `position` and `step`. Each of its floating scalars (friction,
-    kinetic_temperature, …) becomes a statistic of the run, recorded with every draw.
+    A state is a NamedTuple of arrays with at least `position` and `step`. Each of its floating scalars becomes a
+    statistic of the run, recorded with every draw. The verdict of a run compares `kinetic_temperature` with the
+    temperature of the sampler's `Traits`, and `friction` with `target_friction`, if there is one, within what
+    `thermal_mass` leaves to chance.
     """
 
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> S:
@@ -57,6 +59,31 @@ class Renewing(Sampler[S], Protocol[S]):
         number for all chains, so that a condition on it is a branch."""
 
 
+class Traits(NamedTuple):
+    """What a sampler says of itself; the defaults are for one that says nothing.
+
+    `mass` is M, diagonal. `chooses_step_size`: whether it does where its field `step_size` is None; if not,
+    `isotherm.sample` finds one. `assumes_constant_noise`: whether S has to be the same all over the posterior."""
+
+    has_momentum: bool = False
+    temperature: Setting = 1.0
+    mass: Setting | None = None
+    chooses_step_size: bool = True
+    assumes_constant_noise: bool = False
+
+
+@runtime_checkable
+class HasTraits(Protocol):
+    """A sampler that says what it is."""
+
+    def traits(self) -> Traits:
+        """Return its traits."""
+
+
+def traits_of(sampler: object) -> Traits:
+    return sampler.traits() if isinstance(sampler, HasTraits) else Traits()
+
+
 def check_sampler(sampler: object) -> None:
     """Refuse what `sample` cannot use, and say why."""
     if isinstance(sampler, type) or not isinstance(sampler, Sampler):
@@ -70,7 +97,8 @@ def check_sampler(sampler: object) -> None:
 
 class State(NamedTuple):
     """The state of a thermostat: position θ, mass-whitened momentum M^(−1/2)p, friction ξ, the step's number, what the
-    last step measured, the step size it took, and what the sampler remembers of earlier batches, if anything."""
+    last step measured, the step size it took, A and μ, unless ξ is a constant, and what the sampler remembers of
+    earlier batches, if anything."""
 
     position: Vector
     momentum: Vector
@@ -79,6 +107,8 @@ class State(NamedTuple):
     kinetic_temperature: Scalar
     expm_error: Scalar
     step_size: Scalar
+    target_friction: Scalar | tuple[()] = ()
+    thermal_mass: Scalar | tuple[()] = ()
     memory: Any = ()
 
     def stepped(self, h: Scalar) -> "State":
@@ -103,7 +133,8 @@ class Overdamped:
     temperature: Setting
     mass: Setting
 
-    chooses_step_size = False  # whether it does at step_size="auto" (None); if not, `isotherm.sample` finds one
+    def traits(self) -> Traits:
+        return Traits(temperature=self.temperature, mass=self.mass, chooses_step_size=False)
 
     @staticmethod
     def checked(step_size: Any, temperature: float, mass: Any) -> dict[str, Any]:
@@ -147,13 +178,17 @@ class Thermostat(Overdamped):
             "thermal_mass": arguments.unless_auto("thermal_mass", thermal_mass, arguments.positive),
         }
 
+    def traits(self) -> Traits:
+        return super().traits()._replace(has_momentum=True)
+
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
         """p ~ N(0, M/β), ξ = A."""
         dtype = position.dtype
         momentum = jnp.sqrt(jnp.asarray(self.temperature, dtype)) * jax.random.normal(key, position.shape, dtype)
         friction = jnp.asarray(1.0 if self.friction is None else self.friction, dtype)  # None: the sampler's own choice
-        zero = jnp.zeros((), dtype)
-        return State(position, momentum, friction, jnp.zeros((), jnp.int32), kinetic_temperature(momentum), zero, zero)
+        zero, mu = jnp.zeros((), dtype), jnp.asarray(self.thermal_mass_of(position), dtype)
+        step, temperature = jnp.zeros((), jnp.int32), kinetic_temperature(momentum)
+        return State(position, momentum, friction, step, temperature, zero, zero, friction, mu)
 
     def thermal_mass_of(self, position: Vector) -> Setting:
         return float(position.size) if self.thermal_mass is None else self.thermal_mass

@@ -23,7 +23,7 @@ from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Estimate,
 from isotherm.dynamics.pace import CURVATURE_BOUND, IDENTITY_BOUND, Pace, Rules
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Int, Number, RandomKey, Scalar, Setting, Vector
-from isotherm.samplers.base import STATIC, State, Thermostat, normals
+from isotherm.samplers.base import STATIC, State, Thermostat, Traits, normals
 from isotherm.targets.noisy import Noisy
 
 LETTERS = "BEO"
@@ -62,8 +62,9 @@ class ECCAdL(Thermostat):
     covariance: str | None = field(metadata=STATIC)
     rank: int = field(metadata=STATIC)
 
-    chooses_step_size = True
-    assumes_constant_noise = True  # S is an average over the run, so it must be much the same all over the posterior
+    def traits(self) -> Traits:
+        """S is an average over the run, so it must be much the same all over the posterior."""
+        return super().traits()._replace(chooses_step_size=True, assumes_constant_noise=True)
 
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
         if jnp.finfo(position.dtype).bits < 32:  # LAPACK has no such eigenvalues, and h²S would leave their range
@@ -83,7 +84,7 @@ class ECCAdL(Thermostat):
             )
         estimate = self.estimate_of(position.size).first(local, position, self.rank, sketch_key)
         pace = self._pace(estimate, near, state.step, noisy)
-        return state._replace(memory=Memory(estimate, near, scale, pace), friction=pace.friction)
+        return self._paced(state, pace)._replace(memory=Memory(estimate, near, scale, pace), friction=pace.friction)
 
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
         (estimate, inflation, scale, pace), xi = state.memory, state.friction
@@ -112,13 +113,12 @@ class ECCAdL(Thermostat):
         end = splitting.run(moves, {"E": joint, "O": ornstein_uhlenbeck}, start, h)
         moved, p = estimate.restored(tuple(map(jnp.stack, zip(end.moved, end.momentum, strict=True))))
         change = h / pace.thermal_mass * (end.energy - pace.energy)
-        return state._replace(
+        return self._paced(state, pace)._replace(
             position=flows.drift(state.position, moved, w, 1.0),
             momentum=p,
             friction=xi + jnp.where(homecoming.is_far(inflation), 0, change),
             kinetic_temperature=T * end.energy / pace.energy,
             step=state.step + 1,
-            step_size=h,
             memory=state.memory._replace(pace=pace),
         )
 
@@ -145,6 +145,12 @@ class ECCAdL(Thermostat):
         moved = state.friction + (pace.friction - before.friction)
         xi = jnp.where(renewals.is_power_of_two(step), pace.friction, moved)
         return state._replace(memory=Memory(estimate, inflation, scale, pace), friction=xi)
+
+    @staticmethod
+    def _paced(state: State, pace: Pace) -> State:
+        """The state with the statistics of a pace."""
+        A, mu = pace.friction, pace.thermal_mass
+        return state._replace(step_size=pace.step_size, target_friction=A, thermal_mass=mu)
 
     def steps_to_renewal(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]:
         return self._calendar(parameters).steps_to_next(step)

@@ -11,7 +11,7 @@ import numpy as np
 
 from isotherm import samplers
 from isotherm.lib.types import Json
-from isotherm.samplers.base import Sampler
+from isotherm.samplers.base import Sampler, traits_of
 
 NAMES = tuple(name for name in samplers.__all__ if name.islower())  # of the builders
 
@@ -33,7 +33,7 @@ def attributes(sampler: Sampler[Any]) -> Json:
         elif not isinstance(value, bool | int | float | str):
             value = repr(value)
         plain[f"sampler_{field}"] = value
-    return plain
+    return plain | {"sampler_temperature": float(traits_of(sampler).temperature)}
 
 
 def encode(sampler: Sampler[Any], steps: int) -> tuple[Json, dict[str, np.ndarray]]:

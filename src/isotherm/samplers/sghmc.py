@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
 from isotherm.lib import arguments
-from isotherm.lib.types import RandomKey, Setting
+from isotherm.lib.types import RandomKey, Setting, Vector
 from isotherm.samplers.base import State, Thermostat
 from isotherm.targets.noisy import Noisy
 
@@ -25,6 +25,10 @@ from isotherm.targets.noisy import Noisy
 @dataclass(frozen=True)
 class SGHMC(Thermostat):
     noise_estimate: Setting
+
+    def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
+        """As for thermostats, but A is a constant."""
+        return super().init(key, position, noisy)._replace(target_friction=(), thermal_mass=())
 
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
         h = self.step_size_at(state.step, state.position.dtype)
