@@ -89,6 +89,7 @@ def test_eight_schools_as_usual_are_refused():
         isotherm.from_numpyro(case.model, case.data)
 
 
+@pytest.mark.slow
 def test_fit_needs_neither_data_nor_start(tmp_path):
     """Draws have the sites' names and are where the priors are, stored or not; `check` and `report` take them."""
     rng = np.random.default_rng(1)

@@ -152,13 +152,13 @@ def test_data_fetch_refuses_an_unknown_name():
 def test_demo_prints_a_table_and_saves_a_figure(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demo, "PASSES", 20)
-    monkeypatch.setattr(demo, "ORDER", ("mccadl", "ccadl"))
+    monkeypatch.setattr(demo, "ORDER", ("sgnht", "ccadl"))
     monkeypatch.setattr(demo, "CELLS", [cell for cell in demo.CELLS if cell.method in demo.ORDER])
     answer = invoke("demo")
     assert answer.exit_code == 0, answer.output
     assert "step size 0.005" in answer.output
     assert "diverged at step" in answer.output  # CCAdL at the large step
-    assert "mCCAdL" in answer.output
+    assert "SGNHT" in answer.output
     assert Path("isotherm-demo/w2.png").read_bytes().startswith(b"\x89PNG")
     assert "isotherm-demo/w2.png" in answer.output
 

@@ -85,8 +85,9 @@ def test_refused():
         Batches(10, 11, replace=False)
 
 
-@pytest.mark.parametrize("shape", [(3_000, 40), (3_000, 4, 8), (2_000, 33)])
-@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float16])
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((3_000, 40), np.float32), ((3_000, 4, 8), np.int32), ((2_000, 33), np.float16)]
+)
 def test_far_rows_are_the_rows_that_near_ones_would_be(shape, dtype, monkeypatch):
     """Whatever they hold: NaN, infinities, nothing but positive numbers."""
     x = np.abs(np.random.default_rng(0).integers(1, 100, shape)).astype(dtype)

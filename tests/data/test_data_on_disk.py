@@ -115,6 +115,7 @@ def test_numbers_of_64_bits_are_rounded_as_in_memory(tmp_path):
     assert_same(*trees)
 
 
+@pytest.mark.slow
 def test_fit_and_check(tmp_path):
     """Anchoring, the batches by leverage and the verdict are the same, number for number."""
     data = memmap(tmp_path)

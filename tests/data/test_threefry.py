@@ -21,7 +21,7 @@ DRAWS = {
 }
 
 
-@pytest.mark.parametrize("seed", [0, 1, 123_456_789, 2**31 - 1])
+@pytest.mark.parametrize("seed", [0, 2**31 - 1])
 @pytest.mark.parametrize("name", DRAWS)
 def test_same_as_jax(name, seed):
     for draw in (DRAWS[name], jax.jit(DRAWS[name])):
@@ -41,7 +41,10 @@ def test_more_than_a_counter_holds_is_refused():
         jax.jit(lambda key: jax.random.bits(key, (2**16, 2**16))).lower(threefry.key(0))
 
 
-@pytest.mark.parametrize("bound", [2, 3, 7, 1000, 12_214, 2**16 - 1, 2**16, 2**16 + 1, 3_000_000, 10**9, 2**30 - 1])
+MORE = (pytest.param(bound, marks=pytest.mark.slow) for bound in (3, 1000, 2**16 - 1, 2**16, 3_000_000, 10**9))
+
+
+@pytest.mark.parametrize("bound", [2, 7, 12_214, 2**16 + 1, 2**30 - 1, *MORE])
 def test_integers_are_those_of_randint(bound):
     """Number for number; small, large and odd bounds, an odd count."""
     for seed in range(3):
@@ -53,6 +56,6 @@ def test_integers_are_those_of_randint(bound):
 def test_remainders_are_right_at_the_edges():
     x = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1], np.uint32)
     for bound in (2, 3, 5, 2**16 - 1, 2**16 + 1, 2**29 + 11, 2**30 - 1):
-        near = np.unique(np.concatenate([x, [(k * bound + e) % 2**32 for k in range(5) for e in (-1, 0, 1)]]))
+        near = np.concatenate([x, [(k * bound + e) % 2**32 for k in range(5) for e in (-1, 0, 1)]])
         near = near.astype(np.uint32)
         np.testing.assert_array_equal(threefry._remainder(jnp.asarray(near), bound), near % np.uint32(bound))

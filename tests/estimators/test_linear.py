@@ -85,6 +85,7 @@ def test_logistic_regression_of_two_named_classes():
     assert (p < high).all()
 
 
+@pytest.mark.slow
 def test_an_indicator_of_something_rare_has_the_prior_of_its_own_effect():
     """Of five rows in a thousand, all in one class, only the prior bounds the coefficient; truth by a grid."""
     X, y = np.zeros((1000, 1)), np.arange(1000) % 2
@@ -106,6 +107,7 @@ def test_an_indicator_of_something_rare_has_the_prior_of_its_own_effect():
     np.testing.assert_allclose(draws.std(), deviation, rtol=0.16)
 
 
+@pytest.mark.slow
 def test_poisson_regression_of_large_counts():
     """Far from λ = 1, where Newton's method would begin; counts of thousands leave the prior nothing to say."""
     X, eta = table()
@@ -156,6 +158,7 @@ def test_tables_that_cannot_be_fitted(X, y, words):
         isotherm.BayesianLogisticRegression().fit(X, y)
 
 
+@pytest.mark.slow
 def test_columns_that_do_not_vary_and_targets_that_do_not():
     X = np.column_stack([np.ones(12), np.arange(12.0)])
     model = isotherm.BayesianLinearRegression(ess=50, chains=2, random_state=0).fit(X, np.full(12, 3.0))

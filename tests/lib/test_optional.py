@@ -96,6 +96,7 @@ print(json.dumps({"mean": tree.posterior.theta.mean(("chain", "draw")).values.to
 """
 
 
+@pytest.mark.slow
 def test_without_extras_it_samples_and_says_what_else_needs(tmp_path):
     blocked = json.dumps(modules_beyond(core()))
     assert {"typer", "matplotlib", "sklearn", "beartype", "pyarrow"} <= set(json.loads(blocked))

@@ -76,11 +76,17 @@ def test_keeps_the_dtype_of_the_parameters(model, dtype):
     with jax.enable_x64(True):
         params = model.init(jax.random.key(0), dtype=dtype)
         batch = batch_for(model)
-        values = jax.vmap(model.log_likelihood, in_axes=(None, 0))(params, batch)
+
+        @jax.jit
+        def evaluated(params, batch):
+            values = jax.vmap(model.log_likelihood, in_axes=(None, 0))(params, batch)
+            gradient = jax.grad(model.log_likelihood)(params, {"x": batch["x"][0], "y": batch["y"][0]})
+            return values, model.log_prior(params), model.predict(params, batch["x"]), gradient
+
+        values, log_prior, predicted, gradient = evaluated(params, batch)
         assert values.shape == (6,)
         assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {np.dtype(dtype)}
-        assert values.dtype == model.log_prior(params).dtype == model.predict(params, batch["x"]).dtype == dtype
-        gradient = jax.grad(model.log_likelihood)(params, {"x": batch["x"][0], "y": batch["y"][0]})
+        assert values.dtype == log_prior.dtype == predicted.dtype == dtype
         assert {leaf.dtype for leaf in jax.tree.leaves(gradient)} == {np.dtype(dtype)}
 
 
@@ -90,16 +96,16 @@ def test_gradient_agrees_with_finite_differences(model):
     with jax.enable_x64(True):
         params, unravel = ravel_pytree(model.init(jax.random.key(3), scale=1.0, dtype=np.float64))
         batch = batch_for(model)
+
+        def value(flat, example):
+            return model.log_likelihood(unravel(flat), example) + model.log_prior(unravel(flat))
+
+        values, gradient = jax.jit(jax.vmap(value, (0, None))), jax.jit(jax.grad(value))
+        steps = 1e-6 * np.eye(params.size)
         for i in range(3):
             example = {name: column[i] for name, column in batch.items()}
-
-            def value(flat, example=example):
-                return model.log_likelihood(unravel(flat), example) + model.log_prior(unravel(flat))
-
-            steps = 1e-6 * np.eye(params.size)
-            values = jax.jit(jax.vmap(value))
-            numeric = (values(params[None] + steps) - values(params[None] - steps)) / 2e-6
-            np.testing.assert_allclose(jax.jit(jax.grad(value))(params), numeric, atol=1e-8)
+            numeric = (values(params[None] + steps, example) - values(params[None] - steps, example)) / 2e-6
+            np.testing.assert_allclose(gradient(params, example), numeric, atol=1e-8)
 
 
 @each_model

@@ -11,12 +11,14 @@ from isotherm.run import chains, loop
 X = jnp.asarray(np.random.default_rng(0).uniform(0.1, 0.9, (30, 7)), jnp.float32)
 
 
-def sampled(data=None):
-    posterior = isotherm.Posterior(
-        lambda theta, example: -0.5 * (example["x"] @ theta - 1) ** 2, lambda theta: -0.5 * theta @ theta
-    )
+POSTERIOR = isotherm.Posterior(
+    lambda theta, example: -0.5 * (example["x"] @ theta - 1) ** 2, lambda theta: -0.5 * theta @ theta
+)
+
+
+def sampled(data=None, sampler=isotherm.mccadl):
     settings = {"batch_size": 10, "steps": 40, "thin": 1, "chains": 2, "progress": False}
-    tree = isotherm.sample(posterior, isotherm.mccadl(0.01), data or {"x": X}, jnp.zeros(7), **settings)
+    tree = isotherm.sample(POSTERIOR, sampler(0.01), data or {"x": X}, jnp.zeros(7), **settings)
     return tree.posterior.theta.values
 
 
@@ -40,4 +42,5 @@ def test_an_option_that_xla_does_not_know_is_left_out(monkeypatch):
 
 
 def test_a_column_that_the_model_does_not_look_at_changes_nothing():
-    np.testing.assert_array_equal(sampled({"x": X, "unused": X}), sampled())
+    more = sampled({"x": X, "unused": X}, isotherm.sgnht)
+    np.testing.assert_array_equal(more, sampled(sampler=isotherm.sgnht))

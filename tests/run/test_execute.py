@@ -274,6 +274,7 @@ def test_a_good_run_is_silent(sample):
     assert "warnings" not in found.attrs
 
 
+@pytest.mark.slow
 def test_a_stored_run_that_is_extended_until_it_is_good_forgets_them(sample, posterior, data, tmp_path):
     with pytest.warns(VerdictWarning, match="effective draws"):
         sample(isotherm.eccadl(), steps=60, thin=6, store=tmp_path / "run.zarr")

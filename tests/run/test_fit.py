@@ -195,6 +195,7 @@ def mixture(means, x):
     return jnp.logaddexp(-0.5 * (x - means[0]) ** 2, -0.5 * (x - means[1]) ** 2)
 
 
+@pytest.mark.slow
 def test_two_modes():
     x = np.concatenate([RNG.normal(-2, 1, 300), RNG.normal(2, 1, 300)]).astype(np.float32)
     posterior = isotherm.Posterior(mixture, lambda means: -0.5 * jnp.sum(means**2) / 25)

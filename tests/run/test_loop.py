@@ -22,7 +22,7 @@ def test_chains_differ_and_one_alone_is_the_first_of_many(sample, flat):
 def test_every_chain_equals_itself_run_alone(make, data, init):
     """In double precision, each of three chains against its own key alone, to 1e-10."""
     data, init = (jax.tree.map(np.float64, tree) for tree in (data, init))
-    sampler, plan = isotherm.mccadl(0.02), Plan(100, 0, 1)
+    sampler, plan = isotherm.sgnht(0.02), Plan(100, 0, 1)
     run = make(sampler, data=data, init=init, seed=9)
 
     def positions(which):

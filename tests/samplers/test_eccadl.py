@@ -74,6 +74,7 @@ def sampled(init, step_size):
     return tree.posterior.theta.values.reshape(-1, d)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step_size", ["auto", 1.0])
 def test_a_far_start_comes_home(step_size):
     """From 20 times the mode's opposite, 293 standard deviations away, most labels are wrong with certainty: S is far
@@ -179,7 +180,8 @@ def test_a_call_that_begins_between_renewals_computes_none(monkeypatch):
     assert asked == [0, 1, 2, 4, 5, 8, 10]
 
 
-@pytest.mark.parametrize("rank", [8, pytest.param(24, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [8, 24])
 def test_memory_of_low_rank_is_the_basis_and_a_few_copies(rank):
     """At most rank + 18 copies of θ, of which five are θ, p and the moments; the record of draws is beside that. There
     are more rows than could be evaluated at once in as much memory."""

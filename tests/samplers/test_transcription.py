@@ -86,12 +86,18 @@ def assert_same(found, expected, within=1e-9):
 
 GENERAL = {"temperature": 0.7, "thermal_mass": 3.0, "mass": MASS}
 UNIT = pytest.param({}, marks=pytest.mark.slow)  # where all that GENERAL scales is 1
+DENSE, TAYLOR, LANCZOS = {"expm": "dense"}, {"expm": "taylor"}, {"expm": "lanczos", "rank": d}
+PAIRS = [
+    ("force", DENSE),
+    ("force", LANCZOS),
+    ("own", TAYLOR),
+    *(pytest.param(*pair, marks=pytest.mark.slow) for pair in [("force", TAYLOR), ("own", DENSE), ("own", LANCZOS)]),
+]
 
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("settings", [UNIT, GENERAL], ids=["unit", "general"])
-@pytest.mark.parametrize("how", [{"expm": "dense"}, {"expm": "taylor"}, {"expm": "lanczos", "rank": d}], ids=str)
-@pytest.mark.parametrize("batch", ["force", "own"])
+@pytest.mark.parametrize(("batch", "how"), PAIRS, ids=str)
 def test_mccadl_is_algorithm_1(settings, how, batch):
     h, A = 0.15, 2.0
     found, state, keys = ours(isotherm.mccadl(h, A, covariance_batch=batch, **settings, **how))

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys
 sys.modules["fcntl"] = None
@@ -18,6 +20,7 @@ except isotherm.StoreError as error:
 """
 
 
+@pytest.mark.slow
 def test_sampling_needs_no_fcntl(tmp_path):
     arguments = [sys.executable, "-W", "ignore", "-c", PROGRAM, tmp_path / "run.zarr"]
     done = subprocess.run(arguments, capture_output=True, text=True)

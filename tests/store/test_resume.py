@@ -161,7 +161,8 @@ def run_anchored(run, anchored):
     return sampled
 
 
-@pytest.mark.parametrize("given", ["plain", pytest.param("anchored", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("given", ["plain", "anchored"])
 def test_an_anchored_run_goes_on_with_the_plain_posterior(
     tmp_path, run_anchored, anchored, resume, posterior, assert_same, interrupt, monkeypatch, given
 ):

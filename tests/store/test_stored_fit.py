@@ -94,6 +94,7 @@ def test_a_fit_whose_time_was_up_after_three_draws_goes_on(tmp_path, fit, resume
     assert resume(tmp_path / "run.zarr", posterior, MANY)["posterior"].sizes["draw"] > 75
 
 
+@pytest.mark.slow
 def test_other_data_are_refused(tmp_path, fit, posterior, resume):
     fit(tmp_path / "run.zarr", ess=20)
     with pytest.raises(ValueError, match=r"data\['x'\]"):

@@ -76,6 +76,9 @@ def network():
 
 
 MODELS = [linear, logistic, poisson, negative_binomial, student_t, softmax, hierarchical, network]
+QUICK = [(linear, 1), (negative_binomial, 1), (logistic, 2), (hierarchical, 2), (network, 2)]
+REST = [pair for pair in itertools.product(MODELS, [1, 2]) if pair not in QUICK]
+PAIRS = [*QUICK, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in REST)]
 
 
 def log_prior(params):
@@ -126,8 +129,7 @@ def assert_same_density(anchored, data):
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "order"), PAIRS)
 def test_the_density_is_the_same_up_to_a_constant(model, order):
     """Whatever the anchor: no mode is needed for it, and no particular factor."""
     log_likelihood, params, data = model()
@@ -137,7 +139,9 @@ def test_the_density_is_the_same_up_to_a_constant(model, order):
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("model", [poisson, student_t, hierarchical])
+@pytest.mark.parametrize(
+    "model", [poisson, *(pytest.param(model, marks=pytest.mark.slow) for model in (student_t, hierarchical))]
+)
 def test_the_density_of_what_anchor_returns(model):
     log_likelihood, params, data = model()
     found = isotherm.anchor(isotherm.Posterior(log_likelihood, log_prior), data, params, progress=False)

@@ -30,6 +30,7 @@ def test_slope_of_a_power_law():
     assert math.isnan(weak_order.slope(h, [1e-5] * 3, [1e-4] * 3)[0])
 
 
+@pytest.mark.slow
 def test_a_short_run_has_a_small_bias_at_a_small_step():
     found = weak_order.bias("mccadl-known", weak_order.STEP_SIZES[2], 2000)
     assert found["first_bad_step"] is None
