@@ -10,7 +10,7 @@ from isotherm.models import DRBM, Linear, Logistic
 from isotherm.paper.datasets.linear_regression import ExactPosterior
 from isotherm.paper.experiments import metrics, nuts, reproduce
 from isotherm.paper.experiments.experiment import Experiment, Options
-from isotherm.paper.experiments.tasks import METHODS, Materials, Task
+from isotherm.paper.experiments.tasks import METHODS, Materials, PaperTask
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 3)).astype(np.float32)
@@ -39,7 +39,7 @@ def drbm(data_dir=None):
 
 def task(load, **more):
     settings = {"step_sizes": (0.02, 5.0), "batch_size": 20, "passes": 40.0, "quick_passes": 20.0, "seeds": 2}
-    return Task("tiny", "a tiny task", load, **settings | more)
+    return PaperTask("tiny", "a tiny task", load, **settings | more)
 
 
 @pytest.fixture

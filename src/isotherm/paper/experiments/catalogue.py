@@ -25,7 +25,7 @@ from isotherm.models import DRBM, Linear, Logistic
 from isotherm.paper.datasets import Split, acoustic, cifar10, letter, linear_regression, mnist
 from isotherm.paper.experiments.experiment import Experiment
 from isotherm.paper.experiments.laplace import laplace
-from isotherm.paper.experiments.tasks import BOTH_BATCHES, METHODS, Materials, Task
+from isotherm.paper.experiments.tasks import BOTH_BATCHES, METHODS, Materials, PaperTask
 
 LARGE: Json = {"batch_size": 1000, "seeds": 1, "thin": 10, "workers": 1}  # what the RBMs share
 OPEN = "the paper leaves open which batch mCCAdL's covariance comes from: the force's, or one of its own (own batch)"
@@ -54,14 +54,12 @@ def load_drbm(model: DRBM, read: Callable[..., Split], data_dir: Path | None) ->
     return Materials(model, train, model.init, test)
 
 
-def cifar10_pair(first: str, second: str, smallest: float) -> Task:
-    return Task(
+def cifar10_pair(first: str, second: str, smallest: float) -> PaperTask:
+    return PaperTask(
         dataset=f"cifar10-{first}-{second}",
         title=f"CIFAR-10, {first} and {second}",
         load=partial(load_logistic, 400, partial(cifar10.pair, first, second, components=400)),
         step_sizes=(smallest, 1e-3, 1.5e-3),
-        batch_size=500,
-        passes=200,
         quick_passes=20,
         reference_draws=1500,
         small_step=1e-4,
@@ -69,7 +67,7 @@ def cifar10_pair(first: str, second: str, smallest: float) -> Task:
     )
 
 
-def other_prior(prior_variance: float) -> Task:
+def other_prior(prior_variance: float) -> PaperTask:
     """Make the letter task with another prior, one cell a method."""
     return replace(
         LETTER,
@@ -83,24 +81,21 @@ def other_prior(prior_variance: float) -> Task:
     )
 
 
-LINEAR_REGRESSION = Task(
+LINEAR_REGRESSION = PaperTask(
     dataset="linear_regression",
     title="linear regression, N = 10,000, d = 100",
     load=load_linear,
     step_sizes=(5e-4, 1e-3, 5e-3),
-    batch_size=500,
     passes=1000,
     quick_passes=200,
     methods=BOTH_BATCHES,
     notes=f"true θ ~ N(0, 0.01 I), start θ = 0, prior variance 10, batches with replacement; {OPEN}",
 )
-MNIST = Task(
+MNIST = PaperTask(
     dataset="mnist-7-9",
     title="MNIST, digits 7 and 9",
     load=partial(load_logistic, 100, partial(mnist.pair, 7, 9, projection=100, seed=0)),
     step_sizes=(1.2e-4, 5e-4, 1.2e-3),
-    batch_size=500,
-    passes=200,
     quick_passes=60,
     reference_draws=2000,
     small_step=1.2e-4,
@@ -121,7 +116,7 @@ FROM_MODE = replace(
     notes="as above, but started at the mode: CCAdL's limit is higher there",
 )
 CIFAR10 = (AIRPLANE, cifar10_pair("deer", "horse", 3.9e-4), cifar10_pair("cat", "dog", 3.5e-4), FROM_MODE)
-LETTER = Task(
+LETTER = PaperTask(
     dataset="letter",
     title="letter, 100 hidden units, 4326 parameters",
     load=partial(load_drbm, DRBM(letter.FEATURES, 100, letter.CLASSES, prior_variance=10.0), letter.load),
@@ -132,7 +127,7 @@ LETTER = Task(
     **LARGE,
 )
 LETTERS = (LETTER, other_prior(1.0), other_prior(100.0))
-ACOUSTIC = Task(
+ACOUSTIC = PaperTask(
     dataset="acoustic",
     title="acoustic, 20 hidden units, 1083 parameters",
     load=partial(load_drbm, DRBM(acoustic.FEATURES, 20, acoustic.CLASSES, prior_variance=10.0), acoustic.load),
@@ -142,7 +137,7 @@ ACOUSTIC = Task(
     notes="LIBSVM's acoustic_scale files, prior variance 10, start N(0, 0.01 I)",
     **LARGE,
 )
-MNIST10 = Task(
+MNIST10 = PaperTask(
     dataset="mnist-10",
     title="MNIST, ten digits, 6110 parameters",
     load=partial(load_drbm, DRBM(50, 100, 10, prior_variance=10.0), partial(mnist.principal_components, 50)),

@@ -1,13 +1,15 @@
 """One cell of a table: a method at one step size, friction and seed. Sample, then measure the draws."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isotherm.diagnostics.verdict import first_bad_steps
-from isotherm.lib.types import Json, Params, Results
+from isotherm.lib.types import Batch, Json, Params, Results
 from isotherm.paper.experiments import metrics
-from isotherm.paper.experiments.tasks import Materials, Task
+from isotherm.paper.experiments.tasks import Materials, PaperTask
+from isotherm.posterior import Posterior
 from isotherm.run.sample import sample
+from isotherm.samplers import Sampler
 
 
 class Cell(NamedTuple):
@@ -17,7 +19,7 @@ class Cell(NamedTuple):
     seed: int
 
 
-def measure(task: Task, materials: Materials, cell: Cell, passes: float) -> Json:
+def measure(task: PaperTask, materials: Materials, cell: Cell, passes: float) -> Json:
     """Sample the cell: its metrics (None if it diverged), curves, moments, what `isotherm.check` says of it, first bad
     step (or None) and times."""
     tree = draw(task, materials, cell, passes)
@@ -37,21 +39,16 @@ def measure(task: Task, materials: Materials, cell: Cell, passes: float) -> Json
     }
 
 
-def draw(task: Task, materials: Materials, cell: Cell, passes: float) -> Results:
+def draw(task: PaperTask, materials: Materials, cell: Cell, passes: float) -> Results:
     """Run the cell, keeping every draw from the first step on: each point of a curve drops a burn-in of its own."""
-    tree = sample(
-        materials.posterior,
-        task.sampler(cell.method, cell.step_size, cell.friction),
-        materials.data,
-        materials.init,
-        batch_size=task.batch_size,
-        passes=passes,
-        burn_in=0.0,
-        thin=task.thin,
-        chains=1,
-        seed=cell.seed,
-        progress=False,
-    )
+    sampler = task.sampler(cell.method, cell.step_size, cell.friction)
+    settings = {"batch_size": task.batch_size, "passes": passes, "burn_in": 0.0, "thin": task.thin, "chains": 1}
+    return draw_tree(materials.posterior, sampler, materials.data, materials.init, settings | {"seed": cell.seed})
+
+
+def draw_tree(posterior: Posterior, sampler: Sampler[Any], data: Batch, init: Params, settings: Json) -> Results:
+    """Run `isotherm.sample` without a bar; a run that Ctrl-C ended is no result."""
+    tree = sample(posterior, sampler, data, init, **settings, progress=False)
     if tree.attrs["interrupted"]:
         raise KeyboardInterrupt
     return tree

@@ -12,7 +12,7 @@ from isotherm.paper.experiments import largest_step, nuts, plots, results, table
 from isotherm.paper.experiments.cell import Cell, measure
 from isotherm.paper.experiments.jobs import Job, JobResult
 from isotherm.paper.experiments.report import Section
-from isotherm.paper.experiments.tasks import Materials, Task
+from isotherm.paper.experiments.tasks import Materials, PaperTask
 from isotherm.samplers.settings import attributes
 
 
@@ -30,7 +30,7 @@ class Experiment:
 
     name: str
     title: str
-    tasks: tuple[Task, ...]
+    tasks: tuple[PaperTask, ...]
     curve: str
 
     @property
@@ -62,7 +62,7 @@ class Experiment:
         return entries, Section(self.title, "", task_tables, [picture], settings)
 
 
-def grid(task: Task, seeds: int | None = None) -> list[Cell]:
+def grid(task: PaperTask, seeds: int | None = None) -> list[Cell]:
     """Return every cell of a task, seed by seed."""
     return [
         Cell(method, step_size, friction, seed)
@@ -73,7 +73,7 @@ def grid(task: Task, seeds: int | None = None) -> list[Cell]:
     ]
 
 
-def task_jobs(experiment: str, task: Task, options: Options) -> list[Job]:
+def task_jobs(experiment: str, task: PaperTask, options: Options) -> list[Job]:
     """Make the reference, the cells and the searches of one task, each with the settings that determine its result."""
     passes = task.quick_passes if options.quick else task.passes
     load, loading = cache(task.load), threading.Lock()

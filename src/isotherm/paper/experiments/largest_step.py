@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from isotherm.lib.types import Json
 from isotherm.paper.experiments import cell, metrics
-from isotherm.paper.experiments.tasks import Materials, Task
+from isotherm.paper.experiments.tasks import Materials, PaperTask
 
 TOLERANCE = 0.05  # how far above its value at the small step the loss may be
 PRECISION = 1.1  # bisection ends when an unusable step is at most this many times the largest usable one
@@ -27,7 +27,7 @@ class Largest(NamedTuple):
     trials: list[tuple[float, float, bool]]
 
 
-def measure(task: Task, materials: Materials, method: str, passes: float) -> Json:
+def measure(task: PaperTask, materials: Materials, method: str, passes: float) -> Json:
     """Find the largest usable step of one method on a task, with every step that was tried."""
     assert task.small_step is not None
     seconds = 0.0

@@ -15,7 +15,7 @@ from isotherm.lib.optional import extra
 from isotherm.paper.experiments import results
 from isotherm.paper.experiments.report import Picture
 from isotherm.paper.experiments.results import Entries
-from isotherm.paper.experiments.tasks import LABELS, Task
+from isotherm.paper.experiments.tasks import LABELS, PaperTask
 from isotherm.report.plots import STYLE
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def save_picture(figure: "Figure", folder: Path, name: str, caption: str) -> Pic
     return Picture(save(figure, folder / f"{name}.png"), caption)
 
 
-def of_tasks(name: str, title: str, tasks: Sequence[Task], curve: str, entries: Entries, folder: Path) -> Picture:
+def of_tasks(name: str, title: str, tasks: Sequence[PaperTask], curve: str, entries: Entries, folder: Path) -> Picture:
     """Draw one row a task, one panel a step size, and write it."""
     ylabel, yscale = CURVES[curve]
     rows = [_row(task, curve, entries) for task in tasks]
@@ -141,7 +141,7 @@ def _caption(title: str, rows: Sequence[Sequence[Panel]]) -> str:
     return " ".join(sentences)
 
 
-def _row(task: Task, curve: str, entries: Entries) -> list[Panel]:
+def _row(task: PaperTask, curve: str, entries: Entries) -> list[Panel]:
     """Make the panels of one task, which share a vertical axis."""
     groups = results.by_setting(results.of_task(entries, task))
     reference = results.reference_metrics(entries, task)

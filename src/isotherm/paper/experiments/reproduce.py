@@ -25,11 +25,7 @@ def experiment(name: str) -> Experiment | weak_order.WeakOrder:
 
 
 def reproduce(
-    names: Sequence[str],
-    options: Options,
-    out: Path,
-    tick: Callable[[int, int, str], object],
-    tell: Callable[[str], object],
+    names: Sequence[str], options: Options, out: Path, tick: Callable[..., object], tell: Callable[[str], object]
 ) -> list[Path]:
     """Run what is not on file yet; `tick(done, total, name)` after each job, `tell` in words what is left out.
 

@@ -10,7 +10,7 @@ import numpy as np
 from isotherm.lib.types import Json
 from isotherm.paper.experiments import metrics
 from isotherm.paper.experiments.jobs import JobResult
-from isotherm.paper.experiments.tasks import Task
+from isotherm.paper.experiments.tasks import PaperTask
 
 IDENTITY = ("kind", "experiment", "dataset", "sampler", "step_size", "friction", "seed")
 Entries = Sequence[Json]
@@ -56,11 +56,11 @@ def distance(moments: Json, reference: Json) -> dict[str, float | None]:
     }
 
 
-def of_task(entries: Entries, task: Task, kind: str = "cell") -> list[Json]:
+def of_task(entries: Entries, task: PaperTask, kind: str = "cell") -> list[Json]:
     return [entry for entry in entries if entry["dataset"] == task.dataset and entry["kind"] == kind]
 
 
-def reference_metrics(entries: Entries, task: Task) -> dict[str, float]:
+def reference_metrics(entries: Entries, task: PaperTask) -> dict[str, float]:
     """Return those of NUTS; nothing if the task has no reference."""
     return next((entry["metrics"] for entry in of_task(entries, task, "reference")), {})
 

@@ -7,7 +7,7 @@ from statistics import median
 from isotherm.lib.types import Json
 from isotherm.paper.experiments import largest_step, paper, results
 from isotherm.paper.experiments.results import Entries, Groups
-from isotherm.paper.experiments.tasks import LABELS, Task
+from isotherm.paper.experiments.tasks import LABELS, PaperTask
 from isotherm.report.html import Entry, Table
 
 METRICS = {
@@ -32,7 +32,7 @@ VERDICTS = (
 SHADES = (("near", 0.01), ("close", 0.05), ("off", 0.2), ("far", math.inf))  # report.SHADES, and up to which distance
 
 
-def of_task(task: Task, entries: Entries) -> list[Table]:
+def of_task(task: PaperTask, entries: Entries) -> list[Table]:
     """Make a table of every metric the cells have; then of verdicts, largest steps and times."""
     cells, searches = results.of_task(entries, task), results.of_task(entries, task, "largest_step")
     groups, reference = results.by_setting(cells), results.reference_metrics(entries, task)
@@ -50,7 +50,7 @@ def of_task(task: Task, entries: Entries) -> list[Table]:
     return [*tables, _time_table(task, cells)]
 
 
-def settings(task: Task, entries: Entries) -> Json:
+def settings(task: PaperTask, entries: Entries) -> Json:
     """Return what the report prints as the settings of a task."""
     cells = results.of_task(entries, task)
     return {
@@ -62,14 +62,14 @@ def settings(task: Task, entries: Entries) -> Json:
     }
 
 
-def _by_setting(task: Task, title: str, row: Callable[[float, float], Sequence[Entry]], caption: str) -> Table:
+def _by_setting(task: PaperTask, title: str, row: Callable[[float, float], Sequence[Entry]], caption: str) -> Table:
     """Make a table with a column a method, and a row of entries for each friction and step size."""
     settings = [(friction, h) for friction in task.frictions for h in task.step_sizes]
     rows = [[Entry(f"A = {friction:g}, h = {h:g}"), *row(friction, h)] for friction, h in settings]
     return Table(f"{task.title}: {title}", ["", *(LABELS[method] for method in task.methods)], rows, caption)
 
 
-def _metric_table(task: Task, metric: str, groups: Groups, reference: dict[str, float], shortened: bool) -> Table:
+def _metric_table(task: PaperTask, metric: str, groups: Groups, reference: dict[str, float], shortened: bool) -> Table:
     printed = paper.losses(task.dataset) if metric == "expected_log_loss" else {}
     ideal = None if metric in LOWEST else IDEAL.get(metric, reference.get(metric))
 
@@ -140,7 +140,7 @@ def _verdict(group: Entries) -> Entry:
     return Entry(words, bad, "good" if good == len(said) else "bad")
 
 
-def _largest_step_table(task: Task, searches: Entries) -> Table:
+def _largest_step_table(task: PaperTask, searches: Entries) -> Table:
     step_sizes = {search["sampler"]: search["metrics"]["largest_usable_step"] for search in searches}
     of_ccadl = step_sizes.get("ccadl")
     row = []
@@ -156,7 +156,7 @@ def _largest_step_table(task: Task, searches: Entries) -> Table:
     return Table(f"{task.title}: largest usable step", [LABELS[method] for method in step_sizes], [row], caption)
 
 
-def _time_table(task: Task, cells: Entries) -> Table:
+def _time_table(task: PaperTask, cells: Entries) -> Table:
     row = []
     for method in task.methods:
         mine = [cell for cell in cells if cell["sampler"] == method]

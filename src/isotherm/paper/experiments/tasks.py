@@ -38,7 +38,7 @@ class Materials:
 
 
 @dataclass(frozen=True)
-class Task:
+class PaperTask:
     """One data set and what is run on it.
 
     Attributes:
@@ -55,9 +55,9 @@ class Task:
     title: str
     load: Callable[[Path | None], Materials]
     step_sizes: tuple[float, ...]
-    batch_size: int
-    passes: float
     quick_passes: float
+    passes: float = 200
+    batch_size: int = 500
     frictions: tuple[float, ...] = (1.0, 10.0)
     methods: tuple[str, ...] = METHODS
     seeds: int = 3

@@ -27,13 +27,12 @@ from jax.tree_util import register_static
 from isotherm import samplers
 from isotherm.lib.types import Batch, Json, Scalar, Vector
 from isotherm.paper.experiments import plots
-from isotherm.paper.experiments.cell import first_bad_step
+from isotherm.paper.experiments.cell import draw_tree, first_bad_step
 from isotherm.paper.experiments.experiment import Options
 from isotherm.paper.experiments.jobs import Job, JobResult
 from isotherm.paper.experiments.report import Section
 from isotherm.paper.experiments.tasks import LABELS
 from isotherm.report.html import Entry, Table
-from isotherm.run.sample import sample
 from isotherm.samplers.settings import attributes
 from isotherm.targets.noisy import Covariance, Noisy
 from isotherm.targets.target import Target
@@ -41,6 +40,7 @@ from isotherm.targets.target import Target
 N, BATCH, D = 2_000, 100, 10
 STEPS, QUICK_STEPS = 40_000, 4_000
 CHAINS = 16
+SETTINGS = {"batch_size": BATCH, "burn_in": 0.2, "chains": CHAINS, "seed": 0}
 FREQUENCY = math.sqrt(N)  # of the posterior's harmonic well
 FRICTION = round(FREQUENCY, 3)
 THERMAL_MASS = 0.02  # so small that ξ is stationary after burn-in
@@ -97,21 +97,9 @@ def bias(variant: str, step_size: float, steps: int) -> Json:
     """Measure (⟨|θ − x̄|²⟩ − D/N)/(D/N) with its standard error over chains."""
     began = time.perf_counter()
     centre = data().mean(axis=0, dtype=np.float64)
-    tree = sample(
-        KNOWN if variant.endswith("-known") else ESTIMATED,
-        sampler(variant, step_size),
-        data(),
-        centre.astype(np.float32),
-        batch_size=BATCH,
-        steps=steps,
-        burn_in=0.2,
-        thin=steps // 10,
-        chains=CHAINS,
-        seed=0,
-        progress=False,
-    )
-    if tree.attrs["interrupted"]:
-        raise KeyboardInterrupt
+    target, init = KNOWN if variant.endswith("-known") else ESTIMATED, centre.astype(np.float32)
+    settings = {**SETTINGS, "steps": steps, "thin": steps // 10}
+    tree = draw_tree(target, sampler(variant, step_size), data(), init, settings)
     first_bad = first_bad_step(tree)
     mean, variance = (np.asarray(tree[f"posterior_{moment}"]["theta"], np.float64) for moment in ("mean", "variance"))
     relative = N * (variance + (mean - centre) ** 2).mean(axis=1) - 1
@@ -144,11 +132,11 @@ class WeakOrder:
 
     def jobs(self, options: Options) -> list[Job]:
         steps = QUICK_STEPS if options.quick else STEPS
-        shared = {"kind": "cell", "experiment": self.name, "dataset": "gaussian-mean", "friction": FRICTION, "seed": 0}
-        sizes = {"rows": N, "parameters": D, "batch_size": BATCH, "chains": CHAINS, "steps": steps, "burn_in": 0.2}
+        shared = {"kind": "cell", "experiment": self.name, "dataset": "gaussian-mean", "friction": FRICTION}
         jobs = []
         for variant, h in product(VARIANTS, STEP_SIZES):
-            settings = {**attributes(sampler(variant, h)), **shared, "sampler": variant, "step_size": h, **sizes}
+            settings = {**attributes(sampler(variant, h)), **shared, "sampler": variant, "step_size": h, "rows": N}
+            settings |= {"parameters": D, **SETTINGS, "steps": steps}
             jobs.append(Job(f"{self.name}/{variant}-h{h:g}", settings, partial(bias, variant, h, steps)))
         return jobs
 
