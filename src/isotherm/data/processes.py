@@ -60,23 +60,17 @@ def is_first() -> bool:
 def join(coordinator: str, processes: int | None = None, process: int | None = None) -> None:
     """Become one of several processes, of which the first is at `coordinator`; "auto" finds out under Slurm, Open MPI
     and Kubernetes. A host that is lost without a word is noticed after HEARTBEAT seconds."""
-    if coordinator == "auto":
-        coordinator_address = None
-    elif not re.fullmatch(r".+:\d{1,5}", coordinator):
-        raise ValueError(f'the coordinator must be "auto" or a host and a port, such as host:1234, got {coordinator!r}')
-    elif processes is None or process is None:
-        raise ValueError("with a coordinator, the number of processes and that of this one must be given")
-    elif not 0 <= process < processes:
-        raise ValueError(f"the process must be at least 0 and less than the {processes} there are, got {process}")
-    else:
-        coordinator_address = coordinator
+    address = None if coordinator == "auto" else coordinator
+    if address is not None:
+        if not re.fullmatch(r".+:\d{1,5}", address):
+            raise ValueError(f'the coordinator must be "auto" or a host and a port, such as host:1234, got {address!r}')
+        if processes is None or process is None:
+            raise ValueError("with a coordinator, the number of processes and that of this one must be given")
+        if not 0 <= process < processes:
+            raise ValueError(f"the process must be at least 0 and less than the {processes} there are, got {process}")
     try:
         jax.distributed.initialize(
-            coordinator_address,
-            processes,
-            process,
-            heartbeat_timeout_seconds=HEARTBEAT,
-            shutdown_timeout_seconds=HEARTBEAT,
+            address, processes, process, heartbeat_timeout_seconds=HEARTBEAT, shutdown_timeout_seconds=HEARTBEAT
         )
     except (RuntimeError, ValueError) as error:  # JAX's errors are RuntimeErrors
         raise ConnectionError(f"the processes do not find each other: {str(error).splitlines()[0]}") from error

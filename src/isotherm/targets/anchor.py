@@ -1,7 +1,7 @@
 """`isotherm.anchor`: a few passes over the data, after which a draw no longer costs passes."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
@@ -15,33 +15,16 @@ from isotherm.lib import arguments
 from isotherm.lib.progress import Passes
 from isotherm.lib.types import Batch, Example, Params, Scalar, Vector
 from isotherm.posterior import Posterior
-from isotherm.targets import checks, newton
-from isotherm.targets.forces import (
-    CURVATURE_ROWS,
-    NOISE_POSITIONS,
-    Noise,
-    make_anchored,
-    measure_noise,
-    table_by_leverage,
-    weighted_rows,
-)
-from isotherm.targets.newton import (
-    CannotAnchor,
-    LogPosterior,
-    Mode,
-    find_mode,
-    find_other_mode,
-    inverse_root,
-    moved,
-    turned,
-)
+from isotherm.targets import checks, forces, newton
+from isotherm.targets.forces import Noise, make_anchored, measure_noise, table_by_leverage, weighted_rows
+from isotherm.targets.newton import CannotAnchor, LogPosterior, Mode, find_mode, inverse_root, moved, turned
 from isotherm.targets.noisy import DENSE_PARAMETERS
 from isotherm.targets.parameters import MOST_SEED, entry_name, initial_positions
 from isotherm.targets.sums import PROBES, RowSums
-from isotherm.targets.target import UNKNOWN, Anchored, Coordinates, Findings, Target, refusal, with_defaults
+from isotherm.targets.target import Anchored, Coordinates, Findings, Target, refusal, with_defaults
 
 # The way to the mode
-STAGES = ((2_000, 10), CURVATURE_ROWS)  # rows, at least and for each parameter, on which the mode is looked for first
+STAGES = ((2_000, 10), forces.CURVATURE_ROWS)  # rows, at least and for each parameter, to look for the mode on first
 NEAR = 0.3  # standard deviations from the mode, root mean square over directions, that are near enough
 MODE_PASSES = 5  # over all rows, on the way from the mode of a subsample to the mode of all
 FALLS = (10.0, 100.0, 1000.0)  # standard deviations beyond the mode, on the line from the start, at which the log
@@ -244,7 +227,7 @@ class Search:
         if PAYING_STEPS * first.batch_size > 2 * PAYING_STEPS * LEAST_BATCH + hessian_cost:
             second = self.candidate(self.anchored(mode, table, 2))
             if LARGE_SHARE * self.rows < second.batch_size <= self.rows:  # a single odd row may have made it so large
-                second = self.candidate(self.anchored(mode, table, 2), 4 * NOISE_POSITIONS)
+                second = self.candidate(self.anchored(mode, table, 2), 4 * forces.NOISE_POSITIONS)
             only_second = second.batch_size <= LARGE_SHARE * self.rows < first.batch_size
             if only_second or PAYING_STEPS * first.batch_size > 2 * PAYING_STEPS * second.batch_size + hessian_cost:
                 chosen = second
@@ -257,16 +240,16 @@ class Search:
         self.passes.say("other modes")
         modes = self.count_modes(mode.at)
         findings = Findings(self.passes.done, mode.distance, size, *noises, first.noise.bend, modes)
-        return self.anchored(mode, table, chosen.order, findings)
+        return replace(self.anchored(mode, table, chosen.order), findings=findings)
 
     def count_modes(self, at: Coordinates) -> int:
         """Return 2 if a search on few rows finds another mode, else 1; those rows do not count as passes."""
         chosen = self.rng.integers(0, self.rows, min(self.rows, STAGES[0][0]))
         few = processes.rows_of(jax.tree.map(host, self.data), chosen)
-        found = find_other_mode(RowSums(self.target, few), self.sums, at, self.rng)
+        found = newton.find_other_mode(RowSums(self.target, few), self.sums, at, self.rng)
         return 1 if found is None else 2
 
-    def candidate(self, anchored: Anchored, positions: int = NOISE_POSITIONS) -> Candidate:
+    def candidate(self, anchored: Anchored, positions: int = forces.NOISE_POSITIONS) -> Candidate:
         """Return the noise, on average over `positions` z ~ N(0, I), draws from the Gaussian that approximates the
         posterior, and the batch size that makes it small."""
         typical = self.rng.standard_normal((positions, len(anchored.gradient)))
@@ -275,9 +258,9 @@ class Search:
         size = math.ceil(max(LEAST_BATCH, least, min(quiet, QUIET_SHARE * self.rows)))
         return Candidate(anchored.order, noise, size)
 
-    def anchored(self, mode: Mode, table: AliasTable, order: int, findings: Findings = UNKNOWN) -> Anchored:
+    def anchored(self, mode: Mode, table: AliasTable, order: int) -> Anchored:
         H = mode.here.likelihood_hessian if order == 2 else None
-        return make_anchored(self.target, mode.at, mode.here.likelihood_gradient, H, table, findings)
+        return make_anchored(self.target, mode.at, mode.here.likelihood_gradient, H, table)
 
 
 def check_falls(start: np.ndarray, mode: Mode, density: LogPosterior) -> None:

@@ -17,7 +17,7 @@ from isotherm.targets import checks
 from isotherm.targets.newton import LogPosterior, spectrum, turned
 from isotherm.targets.parameters import flattening
 from isotherm.targets.sums import PROBES, RowSums
-from isotherm.targets.target import UNKNOWN, Anchored, Coordinates, Findings, Target
+from isotherm.targets.target import Anchored, Coordinates, Target
 
 # Rows drawn by leverage, and the noise that they leave
 UNIFORM_SHARE = 0.25  # of the probability, equal for all rows, so that no row counts more than 1/0.25 times
@@ -89,12 +89,7 @@ def weighted_rows(data: Batch, table: AliasTable, count: int, rng: np.random.Gen
 
 
 def make_anchored(
-    target: Target,
-    at: Coordinates,
-    gradient: np.ndarray,
-    hessian: np.ndarray | None,
-    table: AliasTable,
-    findings: Findings = UNKNOWN,
+    target: Target, at: Coordinates, gradient: np.ndarray, hessian: np.ndarray | None, table: AliasTable
 ) -> Anchored:
     """Return the anchored posterior, with its arrays on the device in the precision of the parameters."""
     on_device = partial(jnp.asarray, dtype=at.origin.dtype)
@@ -104,7 +99,6 @@ def make_anchored(
         gradient=on_device(gradient),
         hessian=None if hessian is None else on_device(hessian),
         rows=table,
-        findings=findings,
     )
 
 
