@@ -5,6 +5,7 @@ import pytest
 
 from isotherm.models.priors import column_units
 from isotherm.tables import preparing
+from isotherm.tables.columns import Numbers, Times
 from isotherm.tables.options import TableOptions
 
 ROWS = 40
@@ -113,3 +114,19 @@ def test_a_rare_indicator_is_as_large_as_where_it_is_1(tmp_path):
     rare, x = prepared(tmp_path / "t.csv", holdout=0.0).recipe.numbers
     assert rare.scale == pytest.approx(0.99**0.5)
     assert x.scale == pytest.approx(np.std(np.arange(1000) % 7) / np.mean(np.arange(1000) % 7 != 3) ** 0.5)
+
+
+def test_a_part_of_a_column_is_found_again_in_new_rows(tmp_path, monkeypatch):
+    """Whatever it is called: where it comes from is the column whose part it is."""
+
+    def parts(self, name):
+        return {f"odd {name}": Numbers(self.values % 2)}
+
+    monkeypatch.setattr(Times, "parts", parts)
+    lines = [f"2024-01-{day:02} 00:00:{day:02},{day}" for day in range(1, 32)]  # every second is odd or even
+    (tmp_path / "t.csv").write_text("\n".join(["day,y", *lines]) + "\n")
+    recipe = prepared(tmp_path / "t.csv", holdout=0.0).recipe
+    assert recipe.source.kinds == {"day": "time", "y": "number"}
+    (tmp_path / "new.csv").write_text("day\n2024-02-01\n")
+    rows = preparing.new_rows(recipe, tmp_path / "new.csv")
+    assert [column.name for column in recipe.columns] == list(rows.columns) == ["odd day"]

@@ -86,7 +86,7 @@ def fit(
         Text, option('The column to predict, or a comparison, as in "delay > 15".', None, "COLUMN")
     ] = None,
     model: Annotated[
-        Text, option("linear, logistic, softmax, poisson, drbm or mlp.", "guessed from the target", "NAME")
+        Text, option("The model: linear, logistic, softmax, poisson, drbm or mlp.", "guessed from the target", "NAME")
     ] = None,
     missing: Annotated[Text, option(MISSING, "error", "RULE")] = None,
     categorical: Annotated[
@@ -97,23 +97,25 @@ def fit(
         bool | None, typer.Option("--ignore-constant", help="Leave out columns that are the same in every row.")
     ] = None,
     holdout: Annotated[
-        Number, option("The share of rows held out, to see how well they are predicted.", "0.2", "SHARE")
+        Number, option("The share of rows that are held out, to see how well new rows are predicted.", "0.2", "SHARE")
     ] = None,
-    test: Annotated[Place, option("A table of rows to predict instead; none are then held out.", None, "FILE")] = None,
+    test: Annotated[Place, option("A table whose rows are predicted instead of held-out ones.", None, "FILE")] = None,
     na: Annotated[Text, option("Texts that stand for a missing value, beside the usual ones.", None, COLUMNS)] = None,
     delimiter: Annotated[
-        Text, option("Between the cells of a CSV: a character, or tab.", "what its header has most")
+        Text, option("The character between the cells of a CSV, or tab.", "what its header has most")
     ] = None,
     prior_scale: Annotated[Number, option(PRIOR, PRIORS)] = None,
     hidden: Annotated[Count, option("Hidden units of mlp and drbm.", "20")] = None,
     ess: Annotated[Count, option("Effective draws that every parameter must have.", "400")] = None,
     seconds: Annotated[Number, option("Stop sampling after this many seconds.")] = None,
     chains: Annotated[Count, option("How many independent chains.", "4")] = None,
-    interval: Annotated[Number, option("How much of the posterior an interval holds.", "0.95", "SHARE")] = None,
+    interval: Annotated[Number, option("The posterior probability of each interval.", "0.95", "SHARE")] = None,
     seed: Annotated[Count, option("The same seed gives the same split and the same draws.", "0")] = None,
     run: Annotated[Place, option("The folder to make for the draws.", "named after TABLE, .zarr", "RUN")] = None,
     report: Annotated[Place, option("The page to write.", "named after RUN, .html", "FILE")] = None,
-    config: Annotated[Place, option("A TOML file with any of these options; flags come first.", None, "FILE")] = None,
+    config: Annotated[
+        Place, option("A TOML file with any of these options; a flag wins over it.", None, "FILE")
+    ] = None,
 ) -> None:
     """Learn from a table to predict one of its columns: sample the posterior, print coefficients with intervals and how
     well held-out rows are predicted, write a report. Text columns are categories, each level with an effect."""
@@ -171,8 +173,8 @@ Coordinator = Annotated[
         rich_help_panel=SEVERAL,
     ),
 ]
-Processes = Annotated[int | None, typer.Option(help="How many there are.", rich_help_panel=SEVERAL)]
-Process = Annotated[int | None, typer.Option(help="Which this is, from 0.", rich_help_panel=SEVERAL)]
+Processes = Annotated[int | None, typer.Option(help="How many processes there are.", rich_help_panel=SEVERAL)]
+Process = Annotated[int | None, typer.Option(help="The number of this process, from 0.", rich_help_panel=SEVERAL)]
 
 
 def sample(

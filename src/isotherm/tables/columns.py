@@ -22,7 +22,6 @@ NAME_LENGTH = 60  # characters of a name in a sentence, at most
 LISTED = 4  # columns in a sentence
 MISSING = -1  # the code of a level that is not there
 DAY = 86400  # seconds
-HOUR, WEEKDAY = PARTS = (" (hour)", " (weekday)")  # of a time, as columns of their own
 HOURS = tuple(f"{hour:02}" for hour in range(24))
 WEEKDAYS = ("1 Monday", "2 Tuesday", "3 Wednesday", "4 Thursday", "5 Friday", "6 Saturday", "7 Sunday")
 WORDS = {"number": "numbers", "text": "text", "truth": "true or false", "time": "dates"}  # by kind
@@ -30,13 +29,13 @@ WORDS = {"number": "numbers", "text": "text", "truth": "true or false", "time": 
 
 @dataclass(frozen=True)
 class TableColumn:
-    """`values` (n,), one for each row."""
+    """`values` (n,), one for each row; NaN where one is missing, unless a kind says otherwise."""
 
     values: np.ndarray
 
     @property
     def kind(self) -> str:
-        """One of `WORDS`."""
+        """What the column of a file must hold when it is read again, a key of `WORDS`."""
         raise NotImplementedError
 
     def is_missing(self) -> NDArray[np.bool_]:
@@ -51,7 +50,8 @@ class TableColumn:
 
     def extremes(self) -> list[str]:
         """Return two values that occur, in words; one if all are the same, none if there is none."""
-        raise NotImplementedError
+        there = self.values[~self.is_missing()]
+        return [f"{value:g}" for value in dict.fromkeys((there.min(), there.max()))] if there.size else []
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,6 @@ class Numbers(TableColumn):
     """Numbers; NaN where one is missing."""
 
     kind = "number"
-
-    def extremes(self) -> list[str]:
-        there = self.values[~self.is_missing()]
-        return [f"{value:g}" for value in dict.fromkeys((there.min(), there.max()))] if there.size else []
 
 
 @dataclass(frozen=True)
@@ -100,8 +96,8 @@ class Times(TableColumn):
         hour, weekday = seconds % DAY // 3600, (seconds // DAY + 3) % 7  # the first of January 1970 was a Thursday
         return {
             name: Numbers(self.values / DAY),
-            name + HOUR: Levels(np.where(missing, MISSING, hour).astype(np.int32), HOURS),
-            name + WEEKDAY: Levels(np.where(missing, MISSING, weekday).astype(np.int32), WEEKDAYS),
+            f"{name} (hour)": Levels(np.where(missing, MISSING, hour).astype(np.int32), HOURS),
+            f"{name} (weekday)": Levels(np.where(missing, MISSING, weekday).astype(np.int32), WEEKDAYS),
         }
 
 
@@ -129,10 +125,9 @@ class Frame:
 def absent(name: str, names: Iterable[str], source: str) -> str:
     """Return the rest of a sentence about a name that is not among these, with the nearest one."""
     names = list(names)
-    near = difflib.get_close_matches(name, names, 1, 0.6)
     shown = ", ".join(quote(each) for each in names[:12]) + (", …" if len(names) > 12 else "")
-    hint = f"did you mean {quote(near[0])}?" if near else f"its columns are {shown}"
-    return f"which is not in {source}; {hint}"
+    near = difflib.get_close_matches(name, names, 1, 0.6)
+    return f"which is not in {source}; {f'did you mean {quote(near[0])}?' if near else f'its columns are {shown}'}"
 
 
 def quote(text: str) -> str:

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -93,7 +93,7 @@ def write_arrays(
     # Parquet says how many rows it has; CSV would have to be read for that.
     is_counted = all(path.suffix == ".parquet" for path in sources)
     with ExitStack() as stack:
-        written = {name: stack.enter_context(ArrayFile(folder / f"{name}.npy")) for name in chosen}
+        written = {name: stack.enter_context(closing(ArrayFile(folder / f"{name}.npy"))) for name in chosen}
         bar = stack.enter_context(progress_bar(progress, *shown))
         task = bar.add_task("", total=sum(table.count_rows() for table in tables) if is_counted else None)
         for path, table in zip(sources, tables, strict=True):
@@ -123,10 +123,7 @@ class ArrayFile:
 
     def __init__(self, path: Path) -> None:
         self.path, self.rows, self.like = path, 0, np.empty(0)
-        self.file: BinaryIO = open(path, "xb")  # noqa: SIM115  # closed by __exit__
-
-    def __enter__(self) -> "ArrayFile":
-        return self
+        self.file: BinaryIO = open(path, "xb")  # noqa: SIM115  # closed by `close`
 
     def add(self, block: np.ndarray) -> None:
         if not self.rows:
@@ -141,17 +138,16 @@ class ArrayFile:
         self.rows += len(block)
 
     def _write_header(self) -> None:
-        """NumPy leaves room in it for the number of rows to grow."""
+        """Write it at the beginning; NumPy leaves room in it for the number of rows to grow."""
         described = {"descr": np.lib.format.dtype_to_descr(self.like.dtype), "fortran_order": False}
+        self.file.seek(0)
         np.lib.format.write_array_header_1_0(self.file, described | {"shape": (self.rows, *self.like.shape[1:])})
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def close(self) -> None:
         with self.file:
-            if kind is None and self.rows:
-                self.file.seek(0)
-                self._write_header()
-                self.file.flush()
-                os.fsync(self.file.fileno())
+            self._write_header()
+            self.file.flush()
+            os.fsync(self.file.fileno())
 
 
 def open_table(path: Path, dtype: np.dtype | None) -> "Dataset":
@@ -162,18 +158,17 @@ def open_table(path: Path, dtype: np.dtype | None) -> "Dataset":
     kind = next((kind for ending, kind in FORMATS.items() if path.name.endswith(ending)), None)
     if kind is None:
         raise ValueError(f"source must end with {', '.join(FORMATS)}, got {path.name}")
-    reading = csv.ReadOptions(block_size=CSV_BYTES)
+    if kind == "parquet":
+        form: dataset.FileFormat = dataset.ParquetFileFormat()
+    else:
+        form = dataset.CsvFileFormat(read_options=csv.ReadOptions(block_size=CSV_BYTES))
     try:
-        if kind == "parquet":
-            return dataset.dataset(path, format="parquet")
-        table = dataset.dataset(path, format=dataset.CsvFileFormat(read_options=reading))
-        if dtype is None:
+        table = dataset.dataset(path, format=form)
+        if kind == "parquet" or dtype is None:
             return table
         types = dict.fromkeys(table.schema.names, pyarrow.from_numpy_dtype(dtype))
-        converting = csv.ConvertOptions(column_types=types)
-        schema = pyarrow.schema(types.items())
-        format = dataset.CsvFileFormat(read_options=reading, convert_options=converting)
-        return dataset.dataset(path, schema=schema, format=format)
+        form.default_fragment_scan_options.convert_options = csv.ConvertOptions(column_types=types)
+        return dataset.dataset(path, schema=pyarrow.schema(types.items()), format=form)
     except pyarrow.ArrowInvalid as error:
         raise ValueError(f"{path} cannot be read as {path.suffix[1:]}: {error}") from error
 

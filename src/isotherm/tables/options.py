@@ -100,11 +100,16 @@ def read_toml(path: Path) -> dict[str, object]:
     for key, value in content.items():
         name, where = key.replace("-", "_"), f"{path}, line {line_of(text, key)}"
         if name not in KINDS:
-            known = ", ".join(each.replace("_", "-") for each in KINDS)
-            hint = nearest(name.replace("_", "-"), known.split(", ")) or f"; there are {known}"
+            known = [each.replace("_", "-") for each in KINDS]
+            hint = nearest(name.replace("_", "-"), known) or f"; there are {', '.join(known)}"
             raise ValueError(f"{where}: there is no option {quote(key)}{hint}")
         found[name] = check(f"{where}: {key}", name, value)
     return found
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """Return the end of a sentence with the known word that is most like this one, if any is."""
+    return "".join(f"; did you mean {each!r}?" for each in difflib.get_close_matches(word, known, 1, 0.5))
 
 
 def line_of(text: str, key: str) -> int:
@@ -112,11 +117,6 @@ def line_of(text: str, key: str) -> int:
     written = rf"""^\s*\[*\s*["']?{re.escape(key)}["']?\s*[=.\]]"""
     match = re.search(written, text, re.MULTILINE)
     return 1 if match is None else text.count("\n", 0, match.end()) + 1
-
-
-def nearest(word: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, 1, 0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def check(label: str, name: str, value: object) -> object:

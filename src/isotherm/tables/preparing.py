@@ -10,7 +10,7 @@ import numpy as np
 
 from isotherm.lib.types import Batch
 from isotherm.tables import arrays, model, reading, target
-from isotherm.tables.columns import PARTS, Frame, TableColumn, join_names, plain, quote
+from isotherm.tables.columns import Frame, TableColumn, join_names, plain, quote
 from isotherm.tables.options import TableOptions
 from isotherm.tables.recipe import ConstantColumn, Recipe, TableSource, plan_column, why_unused
 
@@ -36,7 +36,7 @@ def prepare(options: TableOptions) -> Prepared:
     """Read the table of some options, and make the recipe of its columns."""
     read, wanted = read_first(options)
     known = with_target(as_columns(read, wanted), wanted.name, options.missing)
-    used, left_out = used_columns(known.table, wanted.name, options)
+    used, left_out = used_columns(known.table, read, wanted.name, options)
     table, incomplete = without_missing(known.table, used, options.missing)
     chosen, why = (options.model, "") if options.model else target.guess(wanted.name, table[wanted.name])
     aim = target.make(wanted, table[wanted.name], chosen)
@@ -76,8 +76,7 @@ def encode_rows(recipe: Recipe, train: Frame, held_out: Frame | None) -> Prepare
 
 def new_rows(recipe: Recipe, path: Path) -> Frame:
     """Read the columns that predictions need."""
-    origins = origins_of([column.name for column in recipe.columns])
-    return read_by(recipe, path, [name for name in recipe.source.kinds if name in origins])
+    return read_by(recipe, path, [name for name in recipe.source.kinds if name != recipe.target.name])
 
 
 def read_first(options: TableOptions) -> tuple[Frame, target.Wanted]:
@@ -96,13 +95,13 @@ def read_first(options: TableOptions) -> tuple[Frame, target.Wanted]:
 
 
 def source_of(options: TableOptions, read: Frame, used: Sequence[str]) -> TableSource:
-    origins = origins_of(used)
+    """Return where the rows came from; of the columns, those of which a part is used."""
     return TableSource(
         str(Path(options.table).absolute()),
         str(Path(options.test).absolute()) if options.test else None,
         options.na,
         options.mark,
-        {name: column.kind for name, column in read.columns.items() if name in origins},
+        {name: column.kind for name, column in read.columns.items() if not column.parts(name).keys().isdisjoint(used)},
         0.0 if options.test else options.holdout,
         options.seed,
     )
@@ -138,11 +137,6 @@ def read_by(recipe: Recipe, path: Path, only: Sequence[str]) -> Frame:
     return as_columns(read, target.parse(recipe.target.words, [recipe.target.name], str(path)))
 
 
-def origins_of(columns: Sequence[str]) -> set[str]:
-    """Return possible names of the file's columns that these columns were made from."""
-    return {*columns, *(name.removesuffix(part) for name in columns for part in PARTS)}
-
-
 def as_columns(read: Frame, wanted: target.Wanted) -> Frame:
     """Return the table with the target compared, and each column as those that are learned from it."""
     columns: dict[str, TableColumn] = {}
@@ -168,17 +162,16 @@ def with_target(table: Frame, name: str, rule: str) -> KeptRows:
     return KeptRows(table.take(np.flatnonzero(~missing)), [note])
 
 
-def used_columns(table: Frame, aim: str, options: TableOptions) -> tuple[list[str], list[str]]:
-    """Return the columns to learn from, and sentences about the others."""
+def used_columns(table: Frame, read: Frame, aim: str, options: TableOptions) -> tuple[list[str], list[str]]:
+    """Return the columns to learn from, and sentences about the others; `read` has those of the file."""
     used, notes, constant = list[str](), list[str](), list[str]()
     for name, column in table.columns.items():
         if name == aim:
             continue
-        is_part = any(name.endswith(part) and name.removesuffix(part) in table.columns for part in PARTS)
         try:
             reason = why_unused(name, column, name in options.categorical)
         except ConstantColumn:
-            if not (is_part or options.ignore_constant):
+            if name in read.columns and not options.ignore_constant:
                 raise
             constant.append(plain(name))
             continue

@@ -100,7 +100,7 @@ class LevelColumn:
         return np.array(codes, np.int64)[column.values]
 
 
-# A new kind of column in memory has its plan here; what was stored is known by its `kind`.
+# By kind of column in memory; what was stored is known by its `kind`.
 ColumnPlan = NumberColumn | LevelColumn
 PLANS: dict[type[TableColumn], type[ColumnPlan]] = {Numbers: NumberColumn, Levels: LevelColumn}
 STORED_PLANS = {plan.kind: plan for plan in PLANS.values()}

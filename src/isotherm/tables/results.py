@@ -3,7 +3,6 @@ predicted, and the verdict in the names of the columns; for the terminal and for
 
 import re
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -123,14 +122,16 @@ def entry_names(recipe: Recipe) -> dict[str, str]:
         return {}
     inputs = [plain(name) for name in recipe.inputs]
     effects = [f"{plain(column.name)}: {plain(level)}" for column in recipe.levels for level in column.levels]
-    of = [plain(name) for name in recipe.target.several]
-    if not of:
+    classes = [plain(name) for name in recipe.target.several]
+    if not classes:
         found = {f"coef[{j}]": name for j, name in enumerate(inputs)}
         return found | {f"effects[{i}]": name for i, name in enumerate(effects)}
-    found = {f"intercept[{k}]": f"intercept, {name}" for k, name in enumerate(of)}
-    found |= {f"coef[{k}, {j}]": f"{inputs[j]}, {of[k]}" for k, j in product(range(len(of)), range(len(inputs)))}
-    pairs = product(range(len(effects)), range(len(of)))
-    return found | {f"effects[{i}, {k}]": f"{effects[i]}, {of[k]}" for i, k in pairs}
+    found = {}
+    for k, of in enumerate(classes):
+        found[f"intercept[{k}]"] = f"intercept, {of}"
+        found |= {f"coef[{k}, {j}]": f"{name}, {of}" for j, name in enumerate(inputs)}
+        found |= {f"effects[{i}, {k}]": f"{name}, {of}" for i, name in enumerate(effects)}
+    return found
 
 
 def rename_entries(verdict: Verdict, names: dict[str, str]) -> Verdict:
