@@ -53,6 +53,14 @@ def test_a_run_with_other_units_and_priors_is_refused(tmp_path):
         recipe.read(tmp_path / "run")
 
 
+def test_a_table_is_no_run(tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n")
+    with pytest.raises(ValueError, match=r"t\.csv', which is a file$"):
+        recipe.read(tmp_path / "t.csv")
+    with pytest.raises(ValueError, match=r"run\.zarr', which is not there$"):
+        recipe.read(tmp_path / "run.zarr")
+
+
 @dataclass(frozen=True)
 class Angles(TableColumn):
     kind = "angle"

@@ -113,9 +113,7 @@ def fit(
     seed: Annotated[Count, option("The same seed gives the same split and the same draws.", "0")] = None,
     run: Annotated[Place, option("The folder to make for the draws.", "named after TABLE, .zarr", "RUN")] = None,
     report: Annotated[Place, option("The page to write.", "named after RUN, .html", "FILE")] = None,
-    config: Annotated[
-        Place, option("A TOML file with any of these options; a flag wins over it.", None, "FILE")
-    ] = None,
+    config: Annotated[Place, option("A TOML file with any of these options; flags win.", None, "FILE")] = None,
 ) -> None:
     """Learn from a table to predict one of its columns: sample the posterior, print coefficients with intervals and how
     well held-out rows are predicted, write a report. Text columns are categories, each level with an effect."""

@@ -229,7 +229,8 @@ def read(run: Path) -> Recipe:
     """Return the recipe of a run; a ValueError if the folder has none, or one that is not whole."""
     path = run / HIDDEN / FILE
     if not run.is_dir():
-        raise ValueError(f"RUN must be a folder made by `isotherm fit`, got {str(run)!r}, which is not there")
+        why = "is a file" if run.exists() else "is not there"
+        raise ValueError(f"RUN must be a folder made by `isotherm fit`, got {str(run)!r}, which {why}")
     if not path.is_file():
         raise ValueError(f"RUN must be a folder made by `isotherm fit`, and {run} was not: it has no {HIDDEN}/{FILE}")
     try:
