@@ -29,7 +29,7 @@ import numpy as np
 import isotherm
 from test_layering import FILES, PACKAGES, SRC, package
 
-MODELS = ("models", "tables/model.py")  # where densities are written
+MODELS = ("models",)  # where densities are written
 COMPOSER = ("dynamics/splitting.py", "run")  # which calls the flows of a sampler
 INLINE = re.compile(r"(\.<locals>)?\.<(lambda|listcomp|setcomp|dictcomp|genexpr)>")
 

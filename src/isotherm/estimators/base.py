@@ -80,11 +80,8 @@ class BayesianEstimator(BaseEstimator, ABC):
         """Return the targets as the model takes them."""
         return rows.y
 
-    def _sample(self, X: np.ndarray, y: np.ndarray, sample_weight: ArrayLike | None) -> Self:
-        """Draw from the posterior of checked X and numbers y."""
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not weight.any():
-            raise ValueError("sample_weight must have a positive entry, got zero weights only")
+    def _sample(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Self:
+        """Draw from the posterior of checked X, numbers y and weights."""
         rows = make_rows(X, y, weight)
         self._check_rows(rows)
         self._units = column_units(rows.X, rows.weight, self._is_centred)
@@ -176,7 +173,7 @@ class Regressor(RegressorMixin, BayesianEstimator):
         """
         checked = validate_data(self, X, y, dtype=FLOATS, y_numeric=True, ensure_min_samples=2)
         X, y = cast(tuple[np.ndarray, np.ndarray], checked)
-        return self._sample(X, np.asarray(y, np.float64), sample_weight)
+        return self._sample(X, np.asarray(y, np.float64), check_weight(sample_weight, X))
 
     def _targets(self, rows: Rows) -> np.ndarray:
         self._target_units = standard_units(rows.y, rows.weight, self._is_centred)
@@ -214,15 +211,12 @@ class Classifier(ClassifierMixin, BayesianEstimator):
         """
         X, y = cast(tuple[np.ndarray, np.ndarray], validate_data(self, X, y, dtype=FLOATS))
         check_classification_targets(y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self.classes_ = np.unique(y[weight > 0])
-        if not weight.any():
-            raise ValueError("sample_weight must have a positive entry, got zero weights only")
+        counts = (weight := check_weight(sample_weight, X)) > 0
+        self.classes_ = np.unique(y[counts])
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must have at least two classes with positive weight, got 1 class: {self.classes_[0]!r}"
             )
-        counts = weight > 0
         return self._sample(X[counts], np.searchsorted(self.classes_, y[counts]).astype(np.float64), weight[counts])
 
     def _targets(self, rows: Rows) -> np.ndarray:
@@ -248,6 +242,14 @@ class Classifier(ClassifierMixin, BayesianEstimator):
             return ends[0], ends[1]
         (low, high) = ends
         return np.column_stack([1 - high, low]), np.column_stack([1 - low, high])
+
+
+def check_weight(sample_weight: ArrayLike | None, X: np.ndarray) -> np.ndarray:
+    """Return a weight for each row; at least one must be positive."""
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not weight.any():
+        raise ValueError("sample_weight must have a positive entry, got zero weights only")
+    return weight
 
 
 def _by_class(p: np.ndarray) -> np.ndarray:

@@ -74,7 +74,7 @@ def _breakable(text: str) -> str:
     return escape(text)
 
 
-def texts(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
+def texts(heads: Sequence[str], rows: Sequence[Sequence[str]], kind: str) -> str:
     """Return a table of texts without a title."""
     return table(Table("", heads, [[Entry(text) for text in row] for row in rows]), kind)
 

@@ -44,17 +44,14 @@ def read_npz(path: Path) -> "Table":
 
 def _column(path: Path, name: str, values: np.ndarray) -> "Array":
     """Return Arrow's form of an array, in which NaN and empty texts are missing."""
-    array = pyarrow().array
-    if values.dtype.kind in "fiu":
-        return array(values.astype(np.float64), mask=np.isnan(values))
-    if values.dtype.kind == "M":
-        return array(values.astype("datetime64[us]"))
-    if values.dtype.kind == "b":
-        return array(values)
-    if values.dtype.kind in "US":
-        texts = values if values.dtype.kind == "U" else np.char.decode(values, "utf-8", "replace")
-        return array(texts, mask=texts == "")
-    raise ValueError(f"{path}: {quote(name)} holds {values.dtype}, which is neither numbers nor text; leave it out")
+    kind = values.dtype.kind
+    if kind in "US":
+        texts = values if kind == "U" else np.char.decode(values, "utf-8", "replace")
+        return pyarrow().array(texts, mask=texts == "")
+    if kind not in "fiubM":
+        raise ValueError(f"{path}: {quote(name)} holds {values.dtype}, which is neither numbers nor text; leave it out")
+    wanted = {"M": "datetime64[us]", "b": "bool"}.get(kind, "float64")
+    return pyarrow().array(values.astype(wanted), from_pandas=True)
 
 
 def read_libsvm(path: Path, features: int = 0) -> "Table":

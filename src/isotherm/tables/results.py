@@ -105,11 +105,12 @@ def words_of(recipe: Recipe, rows: int, held_out: int, tree: Results) -> str:
     """Return the model, the rows and the draws, in a sentence."""
     classes = f", {len(recipe.target.several)} classes" if recipe.target.several else ""
     levels = f" and {len(recipe.levels)} of levels ({recipe.offsets[-1]:,} in all)" if recipe.levels else ""
+    columns = "1 column" if len(recipe.inputs) == 1 else f"{len(recipe.inputs):,} columns"
     draws = tree["posterior"].to_dataset()
     entries = sum(int(np.prod(array.shape[2:])) for array in draws.data_vars.values())
     from_file = " from the test file" if recipe.source.test else ""
     return (
-        f"{recipe.model} model of {plain(recipe.target.words)}{classes}: {len(recipe.inputs)} columns of numbers"
+        f"{recipe.model} model of {plain(recipe.target.words)}{classes}: {columns} of numbers"
         f"{levels}, {entries:,} parameters; {rows:,} rows learned from, {held_out:,} held out{from_file}; "
         f"{draws.sizes['chain']} chains of {draws.sizes['draw']:,} draws"
     )

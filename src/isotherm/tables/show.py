@@ -131,7 +131,7 @@ def section(found: TableResults) -> str:
     notes = "".join(f"<li>{escape(note)}</li>" for note in found.recipe.notes)
     scores = "<p>No rows were held out, so nothing is said of how well new rows are predicted.</p>"
     if found.scores:
-        scores = html.texts(SCORE_HEADS, map(score_row, found.scores), "numbers")
+        scores = html.texts(SCORE_HEADS, [score_row(score) for score in found.scores], "numbers")
     words = f"<p>{escape(found.words)}</p><ul>{notes}</ul>"
     return f"<h2>Predictions</h2>{words}{scores}{_calibration(found)}<h2>Coefficients</h2>{_coefficients(found)}"
 
@@ -149,7 +149,7 @@ def _coefficients(found: TableResults) -> str:
         return "<p>There are none to read in a network.</p>"
 
     def table(some: Sequence[Coefficient]) -> str:
-        return html.texts(coefficient_heads(recipe), (coefficient_row(recipe, each) for each in some), "numbers")
+        return html.texts(coefficient_heads(recipe), [coefficient_row(recipe, each) for each in some], "numbers")
 
     note = html.note(meaning(recipe))
     if len(all_of) <= PAGE_STRONGEST:
