@@ -19,7 +19,6 @@ R's size.
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -83,7 +82,9 @@ def _log_probability(params: Params, x: Float[Array, "features"], y: Int[Array, 
     return a[y] - jax.nn.logsumexp(a)
 
 
-def _log_probability_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Scalar, Scalar]:
+def _log_probability_jvp(
+    primals: tuple[Params, Array, Array], tangents: tuple[Params, Array | SymbolicZero, object]
+) -> tuple[Scalar, Scalar]:
     params, x, y = primals
     dw, du, dc, dd, dx = (
         None if isinstance(t, SymbolicZero) else t for t in (*(tangents[0][name] for name in "WUcd"), tangents[1])
