@@ -87,14 +87,14 @@ def test_who_diverged_and_when_is_said():
 
 def test_ctrl_c_returns_what_there_is(monkeypatch, sample, flat):
     """A real SIGINT, as soon as the run is under way."""
-    see = execute.StepBar.see
+    see = execute.DrawsOutsidePrior.see
 
     def interrupt(bar, chunk):
         see(bar, chunk)
         if chunk.step >= 7:  # there is a draw
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(execute.StepBar, "see", interrupt)
+    monkeypatch.setattr(execute.DrawsOutsidePrior, "see", interrupt)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background may ignore it
     try:
         tree = sample(steps=100_000_000, burn_in=0.0)
@@ -109,7 +109,7 @@ def test_ctrl_c_returns_what_there_is(monkeypatch, sample, flat):
 
 
 def test_ctrl_c_in_burn_in_says_that_there_are_no_draws(monkeypatch, sample):
-    monkeypatch.setattr(execute.StepBar, "see", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(execute.DrawsOutsidePrior, "see", lambda *_: signal.raise_signal(signal.SIGINT))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.warns(RuntimeWarning, match=r"stopped at step \d+ of 100000, before the first draw .* no draws"):
@@ -231,7 +231,7 @@ def test_a_bar_on_a_terminal():
 
 
 def test_what_a_bar_says():
-    bar = execute.StepBar(300, show=False, done=30)
+    bar = execute.StepBar(300, done=30)
     (task,) = bar.progress.tasks
     assert (task.description, task.completed, task.total) == ("compiling", 30, 300)
     bar.see(execute.Chunk(59, Plan(300, 60, 1), 0, {}, np.array([-1]), 12345.6, 1.23456))

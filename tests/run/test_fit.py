@@ -327,7 +327,7 @@ def test_a_store_that_is_taken_is_refused_first(linear, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_ctrl_c_in_the_pilot_run_is_obeyed(linear, monkeypatch):
     """There are no draws to return yet."""
-    monkeypatch.setattr("isotherm.run.execute.StepBar.see", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr("isotherm.run.execute.DrawsOutsidePrior.see", lambda *_: signal.raise_signal(signal.SIGINT))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background may ignore it
     try:
         with pytest.raises(KeyboardInterrupt):

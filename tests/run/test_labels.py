@@ -66,4 +66,4 @@ def test_notes_are_attributes_and_a_plan_may_change(make):
 
 
 def test_names_are_in_the_order_of_flat_positions(make):
-    assert Labels(make(), Plan(300, 60, 7)).names() == ["offset", "slope"]
+    assert Labels(make(), Plan(300, 60, 7)).names == ["offset", "slope"]

@@ -114,6 +114,6 @@ def interrupt(monkeypatch):
 
     def at(chunks, signum=signal.SIGINT):
         monkeypatch.setattr("isotherm.run.execute.CHUNK_SECONDS", 1e-9)
-        monkeypatch.setattr("isotherm.run.execute.StepBar.see", StopAfter(chunks, signum))
+        monkeypatch.setattr("isotherm.run.execute.DrawsOutsidePrior.see", StopAfter(chunks, signum))
 
     return at

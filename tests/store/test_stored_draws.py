@@ -32,7 +32,7 @@ def test_opens_while_running(tmp_path, run, monkeypatch):
             seen.append((tree.attrs["steps_done"], tree["posterior"].to_dataset().load().sizes["draw"]))
 
     monkeypatch.setattr("isotherm.run.execute.CHUNK_SECONDS", 1e-9)
-    monkeypatch.setattr("isotherm.run.execute.StepBar.see", look)
+    monkeypatch.setattr("isotherm.run.execute.DrawsOutsidePrior.see", look)
     run(tmp_path / "run.zarr", steps=40, burn_in=0.25)
     assert all(draws == max(0, step - 10) // 3 for step, draws in seen)
     assert any(draws > 0 for _, draws in seen)

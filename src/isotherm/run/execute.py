@@ -7,9 +7,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,10 +58,6 @@ class Chunk(NamedTuple):
     temperature: float | None  # kinetic, of samplers that have one
 
 
-class Watcher(Protocol):
-    def see(self, chunk: Chunk) -> None: ...
-
-
 def execute(
     chains: Chains,
     plan: Plan,
@@ -74,11 +70,15 @@ def execute(
 ) -> Results:
     """Run from `step`, `seconds` into the run, until the plan ends, the goal is met or a signal arrives; return the
     recorder's results. Unless `judged`, there is no verdict on the draws."""
-    schedule, bar = Schedule(plan, goal, recorder), StepBar(plan.steps, progress and processes.is_first(), step)
-    outside = DrawsOutsidePrior()
+    schedule, outside = Schedule(plan, goal, recorder), DrawsOutsidePrior()
     noise = NoiseChange(chains.run) if NoiseChange.matters(chains.run, plan) else None
-    watchers: list[Watcher] = [outside, bar, *([] if noise is None else [noise])]
-    with interruptible(and_terminated=recorder.keeps_state) as stop, bar.progress, one_lapack_thread():
+    bar = StepBar(plan.steps, step) if progress and processes.is_first() else None
+    watchers = [watcher for watcher in (outside, noise, bar) if watcher is not None]
+    with (
+        interruptible(and_terminated=recorder.keeps_state) as stop,
+        bar.progress if bar else nullcontext(),
+        one_lapack_thread(),
+    ):
         chains.wait_for_compiler()
         chunks = Chunks(chains, schedule, step, seconds, stop)
         try:
@@ -252,13 +252,13 @@ class NoiseChange:
 
 
 class StepBar:
-    """Steps a second, kinetic temperature, time left; silent unless `show` and standard error is a terminal."""
+    """Steps a second, kinetic temperature, time left; silent unless standard error is a terminal."""
 
-    def __init__(self, total: int, show: bool, done: int = 0) -> None:
+    def __init__(self, total: int, done: int = 0) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
         self.progress = progress_bar(
-            show,
+            True,
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),

@@ -21,8 +21,9 @@ class Labels:
     """Names, coordinates and attributes for the arrays of a run."""
 
     def __init__(self, run: Run, plan: Plan) -> None:
-        self.unravel = run.evaluation.target.unravel
-        self.flat = jax.ShapeDtypeStruct(run.starts.shape[1:], run.starts.dtype)
+        flat = jax.ShapeDtypeStruct(run.starts.shape[1:], run.starts.dtype)
+        params = jax.eval_shape(run.evaluation.target.unravel, flat)
+        self.names, self.leaves = variable_names(params), jax.tree.leaves(params)
         self.attributes: Json = {
             **attributes(run.sampler),
             "batch_size": run.batches.size,
@@ -80,19 +81,13 @@ class Labels:
         dtype = np.asarray(moments.mean).dtype
         return {name: np.where(there[:, None], values, np.nan).astype(dtype) for name, values in arrays.items()}
 
-    def names(self) -> list[str]:
-        """Return the names of the parameters, in the order in which they are in a flat position."""
-        return variable_names(jax.eval_shape(self.unravel, self.flat))
-
     @cached_property
     def watched(self) -> np.ndarray:
         """The entries of a flat position that a goal watches."""
-        return watched([leaf.size for leaf in jax.tree.leaves(jax.eval_shape(self.unravel, self.flat))])
+        return watched([leaf.size for leaf in self.leaves])
 
     def variables(self, positions: np.ndarray) -> dict[str, np.ndarray]:
         """Return flat positions (…, d) as the named arrays of the parameters."""
-        params = jax.eval_shape(self.unravel, jax.ShapeDtypeStruct(positions.shape[-1:], positions.dtype))
-        leaves, lead = jax.tree.leaves(params), positions.shape[:-1]
-        parts = np.split(positions, np.cumsum([leaf.size for leaf in leaves])[:-1], axis=-1)
-        named = zip(variable_names(params), leaves, parts, strict=True)
+        parts = np.split(positions, np.cumsum([leaf.size for leaf in self.leaves])[:-1], axis=-1)
+        named, lead = zip(self.names, self.leaves, parts, strict=True), positions.shape[:-1]
         return {name: part.reshape(*lead, *leaf.shape).astype(leaf.dtype) for name, leaf, part in named}

@@ -153,9 +153,7 @@ class StoreRecorder(Recorder):
         self.cost = self.last - began
 
     def rescue(self, snapshot: Snapshot) -> str:
-        self.checkpoint(snapshot)
-        self.close()
-        self.writer.check()
+        self.finish(snapshot)
         return f"; {self.safe()}"
 
     def safe(self) -> str:
@@ -249,7 +247,7 @@ def stored_watched_draws(path: Path, header: Header, labels: Labels) -> list[np.
     if not whole:
         return []
     stored = arrays.open_results(path)["posterior"].to_dataset()
-    parts = [stored[name].values[:, :whole] for name in labels.names()]
+    parts = [stored[name].values[:, :whole] for name in labels.names]
     positions = np.concatenate([part.reshape(*part.shape[:2], -1) for part in parts], axis=2)
     return [positions[..., labels.watched].swapaxes(0, 1)]
 
