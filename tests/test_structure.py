@@ -17,14 +17,14 @@ import isotherm
 
 BOUNDS = {  # figure: (bound, goal)
     "names at the top": (17, 17),
-    "lines": (20_115, 18_500),
-    "lines outside paper and tables": (14_720, 13_500),
-    "lines with Any": (232, 150),
-    "class names that occur twice": (5, 0),
+    "lines": (19_680, 18_500),
+    "lines outside paper and tables": (14_570, 13_500),
+    "lines with Any": (120, 120),
+    "class names that occur twice": (1, 0),
     "functions above 60 lines": (3, 0),
     "functions above complexity 12": (0, 0),
     "functions with more than 10 arguments": (0, 0),  # but the public ones
-    "docstrings in another mood": (152, 0),
+    "docstrings in another mood": (67, 0),
     "files that sample runs": (41, 35),
     "files that fit TABLE runs": (92, 60),
     "calls of sample against the order": (10, 3),
