@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import isotherm
 from isotherm.cli.app import app
 from isotherm.diagnostics.check import Verdict
 from isotherm.paper.datasets import DatasetError
-from isotherm.paper.experiments import demo, reproduce, stored_runs
+from isotherm.paper.experiments import demo, metrics, reproduce, stored_runs
 
 RUNNER = CliRunner()
 PROGRAM = "import sys; from isotherm.cli.app import app; app(prog_name='isotherm', args=sys.argv[1:])"
@@ -152,6 +153,7 @@ def test_data_fetch_refuses_an_unknown_name():
 def test_demo_prints_a_table_and_saves_a_figure(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demo, "PASSES", 20)
+    monkeypatch.setattr(metrics, "windows", partial(metrics.windows, points=4))
     monkeypatch.setattr(demo, "ORDER", ("sgnht", "ccadl"))
     monkeypatch.setattr(demo, "CELLS", [cell for cell in demo.CELLS if cell.method in demo.ORDER])
     answer = invoke("demo")
