@@ -42,7 +42,7 @@ def bare(case: Case, steps: int) -> Run:
     def run(theta: Any, data: Any, key: Any) -> Any:
         def body(step: Any, theta: Any) -> Any:
             rows_key, noise_key = jax.random.split(jax.random.fold_in(key, step))
-            batch = batches.take(rows_key, data)
+            batch, _ = batches.take(rows_key, data)
             x, y = batch["x"], batch["y"]
             force = (y * jax.nn.sigmoid(-y * (x @ theta))) @ x
             return theta + 1e-6 * force + 1e-3 * jax.random.normal(noise_key, (d,))

@@ -40,7 +40,7 @@ def main() -> None:
     print("| N | d | MB | without prefetch / with it | done by default |\n|---|---|---|---|---|")
     for N, d in SIZES:
         x = jnp.asarray(np.random.default_rng(0).standard_normal((N, d), np.float32))
-        ways = {"with": batches.prefetched, "without": lambda rows, _: rows}
+        ways = {"with": batches.prefetch, "without": lambda rows, _: rows}
         taken = turns({name: steps(x, look) for name, look in ways.items()}, REPEATS)
         found = ratio(taken["without"], taken["with"])
         print(

@@ -169,18 +169,18 @@ def anchoring(folder: Path) -> dict:
 def let_go(chains) -> None:
     """End the process that maps the files, since what is mapped stays in the cache; it starts again as in a new run."""
     feed = chains._feed
-    if feed is not None and feed.apart is not None:
+    if feed is not None and feed.reader is not None:
         feed.forget()
-        feed.apart.close()
-        feed.apart, feed.seconds = None, 0.0
+        feed.reader.close()
+        feed.reader, feed.seconds = None, 0.0
 
 
 def processor_seconds(chains) -> float:
     """Of this process, and of the one that copies rows for these chains."""
-    apart = None if chains._feed is None else chains._feed.apart
-    if apart is None:
+    reader = None if chains._feed is None else chains._feed.reader
+    if reader is None:
         return time.process_time()
-    user, system = Path(f"/proc/{apart.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    user, system = Path(f"/proc/{reader.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
     return time.process_time() + (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 

@@ -78,7 +78,6 @@ def test_files_of_a_package_import_each_other_one_way():
 UNTYPED = {
     "assemble.py": {"column", "on_host"},
     "on_devices.py": {"arguments", "function", "in_specs", "out_specs", "options"},
-    "row_requests.py": {"jaxpr", "equation", "program", "atom", "value"},  # JAX's programs and what they compute
     "loop.py": {"function", "over_chains", "arguments", "mapped"},
     "identity.py": {"params", "nest", "node", "built"},
     "header.py": {"value", "shape"},

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isotherm.data.alias_table import ONE, make_table
+from isotherm.data.alias_table import THRESHOLD_ONE, make_table
 
 RNG = np.random.default_rng(0)
-RESOLUTION = 2 / ONE  # a threshold is cut to a multiple of 2⁻³², and is 1 − 2⁻³² where it should be 1
+RESOLUTION = 2 / THRESHOLD_ONE  # a threshold is cut to a multiple of 2⁻³², and is 1 − 2⁻³² where it should be 1
 
 
 def implied(table):
     """The probability of every row: of each, its own chance to be kept and what others pass on to it, over N."""
     N = len(table.weights)
-    kept = np.asarray(table.thresholds, np.float64) / ONE
+    kept = np.asarray(table.thresholds, np.float64) / THRESHOLD_ONE
     passed = np.bincount(np.asarray(table.aliases), weights=1 - kept, minlength=N)
     return (kept + passed) / N
 
@@ -85,7 +85,7 @@ def test_drawn_frequencies(p):
     draws, p = 200_000, p / p.sum()
     rows_key, key = jax.random.split(jax.random.key(4))
     rows = jax.random.randint(rows_key, (draws,), 0, p.size)
-    counts = np.bincount(np.asarray(make_table(p).picked(key, rows)), minlength=p.size)
+    counts = np.bincount(np.asarray(make_table(p).pick(key, rows)), minlength=p.size)
     freedom = p.size - 1
     bound = freedom + 5 * np.sqrt(2 * freedom)
     assert ((counts - draws * p) ** 2 / (draws * p)).sum() < bound

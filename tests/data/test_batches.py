@@ -7,7 +7,7 @@ import pytest
 
 from isotherm.data import batches as batches_module
 from isotherm.data.alias_table import make_table
-from isotherm.data.batches import Batches, placed
+from isotherm.data.batches import Batches, place
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,13 @@ def test_few_out_of_many_are_distinct():
 
 def test_everything_without_replacement_is_the_data_itself():
     data = {"x": jnp.arange(5)}
-    assert Batches(5, 5, replace=False).take(jax.random.key(0), data) is data
+    assert Batches(5, 5, replace=False).take(jax.random.key(0), data)[0] is data
 
 
 def test_rows_of_every_array_go_together():
     data = {"x": jnp.arange(50), "y": (2.0 * jnp.arange(50.0)[:, None] * jnp.ones((1, 3)))}
-    batch = Batches(50, 8).take(jax.random.key(3), data)
+    batch, weights = Batches(50, 8).take(jax.random.key(3), data)
+    assert weights is None
     np.testing.assert_array_equal(batch["y"], 2.0 * np.asarray(batch["x"], np.float32)[:, None] * np.ones((1, 3)))
 
 
@@ -54,7 +55,7 @@ def test_weighted_rows_come_with_their_weights_and_make_sums_without_bias():
     it would be off by far more."""
     p = np.array([1.0, 2, 4, 8, 16])
     data, table = {"x": jnp.arange(5.0), "row": jnp.arange(5)}, make_table(p)
-    batch, weights = jax.vmap(lambda key: Batches(5, 8).take_weighted(key, data, table))(
+    batch, weights = jax.vmap(lambda key: Batches(5, 8).take(key, data, table))(
         jax.random.split(jax.random.key(3), 4000)
     )
     np.testing.assert_array_equal(batch["x"], batch["row"])  # rows of every column go together
@@ -69,9 +70,15 @@ def test_weighted_rows_come_with_their_weights_and_make_sums_without_bias():
 
 def test_a_larger_batch_of_weighted_rows_is_drawn_too():
     """Where rows have weights, all rows once are not a batch of them."""
-    assert Batches(10, 4).larger(20) == Batches(10, 10, replace=False)
-    assert Batches(10, 4).larger(20, weighted=True) == Batches(10, 20)
-    assert Batches(10, 4).larger(3, weighted=True) == Batches(10, 4)
+    assert Batches(10, 4).resized(20) == Batches(10, 10, replace=False)
+    assert Batches(10, 4).resized(20, weighted=True) == Batches(10, 20)
+    assert Batches(10, 4).resized(3, weighted=True) == Batches(10, 3)
+
+
+def test_a_larger_batch_has_as_many_rows_as_a_batch_may_have():
+    most = batches_module.BATCH_ROWS
+    assert Batches(10, most // 2).resized(5 * most, weighted=True) == Batches(10, most)
+    assert Batches(2 * most, most).resized(5 * most, weighted=True) == Batches(2 * most, 2 * most)
 
 
 def test_refused():
@@ -93,20 +100,20 @@ def test_far_rows_are_the_rows_that_near_ones_would_be(shape, dtype, monkeypatch
     x = np.abs(np.random.default_rng(0).integers(1, 100, shape)).astype(dtype)
     if dtype != np.int32:
         x[::3], x[1::3] = np.nan, np.inf
-    monkeypatch.setattr(batches_module, "BEYOND_CACHE", 0)
+    monkeypatch.setattr(batches_module, "CACHE_BYTES", 0)
     assert batches_module.waits_for_memory(jnp.asarray(x))
     batches = Batches(shape[0], 500)
     key = jax.random.key(0)
-    found = jax.jit(batches.take)(key, {"x": jnp.asarray(x)})["x"]
+    found = jax.jit(batches.take)(key, {"x": jnp.asarray(x)})[0]["x"]
     np.testing.assert_array_equal(found, x[np.asarray(batches.rows(key))])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int64, np.uint8, np.bool_])
 def test_a_large_column_is_placed_as_it_is_and_is_a_copy(dtype, monkeypatch):
     """As `jnp.asarray` has it, in dtype too; from memory that is not in one piece."""
-    monkeypatch.setattr(batches_module, "BEYOND_CACHE", 0)
+    monkeypatch.setattr(batches_module, "CACHE_BYTES", 0)
     column = np.random.default_rng(0).integers(0, 2, (50, 3, 4)).astype(dtype)[::2]
-    found, expected = placed(column), jnp.array(column)
+    found, expected = place(column), jnp.array(column)
     assert found.dtype == expected.dtype
     column[...] = 0
     np.testing.assert_array_equal(found, expected)

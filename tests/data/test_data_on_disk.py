@@ -9,7 +9,7 @@ import pytest
 
 import isotherm
 from isotherm.data.on_disk import DataError, open_data
-from isotherm.run import prefetch_programs, recorder
+from isotherm.run import prefetch, recorder
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((3000, 3)).astype(np.float32)
@@ -24,9 +24,9 @@ SETTINGS = {"batch_size": 50, "steps": 200, "thin": 5, "chains": 2, "seed": 3, "
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Of about thirty steps, and nothing is read into memory for being small."""
-    monkeypatch.setattr(open_data, "KEPT", 0)
+    monkeypatch.setattr(open_data, "KEPT_BYTES", 0)
     monkeypatch.setattr(open_data, "available", lambda: 0)
-    monkeypatch.setattr(prefetch_programs, "BLOCK_BYTES", 2**16)
+    monkeypatch.setattr(prefetch, "BLOCK_BYTES", 2**16)
 
 
 def memmap(folder, data=MEMORY):

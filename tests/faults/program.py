@@ -13,7 +13,7 @@ import numpy as np
 
 import isotherm
 from isotherm.data.on_disk import open_data
-from isotherm.run import prefetch_programs, recorder, sample
+from isotherm.run import prefetch, recorder, sample
 
 recorder.CHECKPOINT_SECONDS, recorder.CHECKPOINT_SHARE, sample.CHUNK_DRAWS = 0.05, 1.0, 64
 
@@ -26,7 +26,7 @@ POSTERIOR = isotherm.Posterior(
 
 
 def on_disk(folder):
-    open_data.KEPT, prefetch_programs.BLOCK_BYTES = 0, 2**16  # nothing is read into memory for being small
+    open_data.KEPT_BYTES, prefetch.BLOCK_BYTES = 0, 2**16  # nothing is read into memory for being small
     open_data.available = lambda: 0
     for name, column in DATA.items():
         if not (Path(folder) / f"{name}.npy").exists():

@@ -11,6 +11,7 @@ import numpy as np
 
 import isotherm
 from isotherm.data import sharded
+from isotherm.data.batches import ExtraBatch
 from isotherm.data.on_disk import open_data
 from isotherm.run.assemble import RunSettings, assemble
 from isotherm.run.on_devices import SpreadChains
@@ -75,8 +76,8 @@ def operators():
         return jnp.concatenate([noisy.force, *products, S.dense().ravel(), S.diagonal(), S.trace()[None]])
 
     def program(key, position, columns, evaluation):
-        first, _ = evaluation.noisy(key, position, columns)
-        return jnp.concatenate([asked(first), asked(first.fresh(key, position, 200))])
+        first, _ = evaluation.noisy(key, position, columns, {"larger": ExtraBatch(200)})
+        return jnp.concatenate([asked(first), asked(first.on("larger", position))])
 
     settings = {"replace": True, "chains": 1, "seed": 0, "name": None, "batch_size": 60}
     run = assemble(posterior, mccadl, data, jnp.zeros(PARAMETERS), RunSettings(devices=8, spread="rows", **settings))
@@ -106,7 +107,7 @@ def little_room():
 
 def on_disk(folder):
     """The largest difference of draws from data on disk on several devices, which hold them in their memory."""
-    open_data.KEPT, open_data.available = 0, lambda: 0  # they are not read into memory before
+    open_data.KEPT_BYTES, open_data.available = 0, lambda: 0  # they are not read into memory before
     for name, column in data.items():
         np.save(f"{folder}/{name}.npy", column)
     stored = {name: np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in data}

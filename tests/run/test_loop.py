@@ -69,7 +69,7 @@ def test_moments_about_a_reference_keep_their_digits():
     zeros = jnp.zeros((2, 3))
     moments = loop.Moments(zeros, zeros, zeros)
     for step, position in enumerate(positions):
-        moments = moments.updated(jnp.asarray(position), jnp.asarray(step + 1 - 20, jnp.int32))
+        moments = moments.update(jnp.asarray(position), jnp.asarray(step + 1 - 20, jnp.int32))
     counted = positions[20:].astype(np.float64)
     np.testing.assert_array_equal(moments.reference, positions[20])
     mean = np.float64(moments.reference) + np.float64(moments.mean)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.run.loop import observed
+from isotherm.run.loop import observables
 from isotherm.samplers.base import Renewing
 from isotherm.targets.target import as_target
 
@@ -163,7 +163,7 @@ def test_a_mass_shaped_like_the_parameters_or_flat(build):
 
 def test_statistics_are_floating_scalars_by_name(build):
     states = jax.tree.map(lambda x: x[None], begin(build(0.05)))
-    names = set(observed(states))
+    names = set(observables(states))
     assert "position" in names
     if hasattr(build(0.05), "friction"):
         assert {"kinetic_temperature", "friction", "expm_error"} <= names

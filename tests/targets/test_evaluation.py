@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from isotherm.data.alias_table import make_table
-from isotherm.data.batches import Batches
+from isotherm.data.batches import Batches, ExtraBatch
 from isotherm.targets.evaluation import Evaluation
 from isotherm.targets.target import Target
 
@@ -44,7 +44,7 @@ def test_the_force_on_the_rows_that_were_drawn(make, replace):
     key = jax.random.key(3)
     noisy, next_key = run.evaluation.noisy(key, POSITION, run.data)
     batch_key, expected_key = jax.random.split(key)
-    batch = run.batches.take(batch_key, run.data)
+    batch, _ = run.batches.take(batch_key, run.data)
     expected = TARGET.noisy(POSITION, batch, population=200, replace=replace)
     np.testing.assert_array_equal(noisy.force, expected.force)
     np.testing.assert_array_equal(noisy.covariance.dense(), expected.covariance.dense())
@@ -56,12 +56,12 @@ def test_the_force_on_rows_that_were_drawn_with_other_probabilities(make):
     p = np.linspace(1, 3, 200)
     run = make(probabilities=p)
     key = jax.random.key(3)
-    noisy, _ = run.evaluation.noisy(key, POSITION, run.data)
-    batch, weights = run.batches.take_weighted(jax.random.split(key)[0], run.data, run.evaluation.table)
+    noisy, _ = run.evaluation.noisy(key, POSITION, run.data, {"larger": ExtraBatch(10_000)})
+    batch, weights = run.batches.take(jax.random.split(key)[0], run.data, run.evaluation.table)
     expected = TARGET.noisy(POSITION, batch, population=200, weights=weights)
     np.testing.assert_array_equal(noisy.force, expected.force)
     np.testing.assert_array_equal(noisy.covariance.dense(), expected.covariance.dense())
-    larger = noisy.fresh(jax.random.key(4), POSITION, 10_000)  # weighted too, and not all rows once each
+    larger = noisy.on("larger", POSITION)  # weighted too, and not all rows once each
     assert larger.sampling.share == 20 / 10_000
     difference = np.asarray(larger.force) - np.asarray(make(batch_size=200, replace=False).evaluation.noisy(
         key, POSITION, run.data)[0].force)  # fmt: skip
@@ -90,3 +90,34 @@ def test_it_is_a_constant_of_the_compiled_program(make):
     assert hash(evaluation) == hash(evaluation)
     compiled = jax.jit(lambda evaluation, position: evaluation.log_prior(position), static_argnums=0)
     np.testing.assert_allclose(compiled(evaluation, POSITION), evaluation.log_prior(POSITION), rtol=1e-6)
+
+
+EXTRA = {"small": ExtraBatch(7), "large": ExtraBatch(50)}
+
+
+@pytest.mark.parametrize("probabilities", [None, np.linspace(1, 3, 200)])
+def test_an_extra_batch_has_the_rows_of_its_name(make, probabilities):
+    """Wherever it is evaluated, and whichever others there are; S is that of batches as large as the force's."""
+    run, key, elsewhere = make(probabilities=probabilities), jax.random.key(3), POSITION + 1
+    noisy, _ = run.evaluation.noisy(key, POSITION, run.data, EXTRA)
+    rows = run.evaluation.row_numbers(key, EXTRA)
+    for name, batch in EXTRA.items():
+        assert rows[name].shape == (batch.rows,)
+        weights = None if probabilities is None else run.evaluation.table.weights[rows[name]]
+        columns = jax.tree.map(lambda column, name=name: column[rows[name]], run.data)
+        expected = TARGET.noisy(elsewhere, columns, population=200, size=20, weights=weights)
+        found = noisy.on(name, elsewhere)
+        np.testing.assert_array_equal(found.force, expected.force)
+        np.testing.assert_array_equal(found.covariance.dense(), expected.covariance.dense())
+        np.testing.assert_array_equal(run.evaluation.row_numbers(key, {name: batch})[name], rows[name])
+    assert (rows["small"] != rows["large"][:7]).any()
+    assert (rows["small"] != rows["force"][:7]).any()
+
+
+def test_a_batch_that_was_not_declared_is_refused(make):
+    run = make()
+    noisy, _ = run.evaluation.noisy(jax.random.key(3), POSITION, run.data, EXTRA)
+    with pytest.raises(ValueError, match=r"'other', and its extra_batches declares \['small', 'large'\]"):
+        noisy.on("other", POSITION)
+    bare = TARGET.noisy(POSITION, run.data, population=200)
+    assert bare.on("other", POSITION) is bare  # a loop of one's own has no data to draw from

@@ -108,5 +108,5 @@ def test_the_prior_is_differentiated_in_the_same_coordinates(doubles, sums):
 
 def test_a_last_chunk_is_filled_up():
     column = np.arange(6).reshape(3, 2)
-    assert module.filled(column, 3) is column
-    np.testing.assert_array_equal(module.filled(column, 5), [[0, 1], [2, 3], [4, 5], [4, 5], [4, 5]])
+    assert module.pad(column, 3) is column
+    np.testing.assert_array_equal(module.pad(column, 5), [[0, 1], [2, 3], [4, 5], [4, 5], [4, 5]])

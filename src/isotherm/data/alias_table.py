@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from isotherm.lib.types import Array, Float, Int32, RandomKey, UInt32
 
-ONE = 2.0**32  # thresholds are probabilities in units of 2⁻³²
+THRESHOLD_ONE = 2.0**32  # thresholds are probabilities in units of 2⁻³²
 BLOCK_ROWS = 2**16
 
 
@@ -24,7 +24,7 @@ class AliasTable(NamedTuple):
     aliases: Int32[Array, " N"]
     weights: Float[Array, " N"]  # 1/(Np_i)
 
-    def picked(self, key: RandomKey, rows: Int32[Array, " n"]) -> Int32[Array, " n"]:
+    def pick(self, key: RandomKey, rows: Int32[Array, " n"]) -> Int32[Array, " n"]:
         """Return rows with the table's probabilities, from rows with equal ones."""
         chance = jax.random.bits(key, rows.shape, jnp.uint32)
         return jnp.where(chance < self.thresholds[rows], rows, self.aliases[rows])
@@ -74,7 +74,7 @@ def make_table(probabilities: ArrayLike, dtype: DTypeLike = np.float32, overwrit
     del lacking, excess, small, large
     thresholds = np.empty(share.size, np.uint32)
     for some in blocks(share.size):
-        thresholds[some] = np.minimum(np.clip(share[some], 0, 1) * ONE, ONE - 1)
+        thresholds[some] = np.minimum(np.clip(share[some], 0, 1) * THRESHOLD_ONE, THRESHOLD_ONE - 1)
     del share
     return AliasTable(jnp.asarray(thresholds), jnp.asarray(aliases), jnp.asarray(weights))
 

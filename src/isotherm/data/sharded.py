@@ -18,7 +18,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import register_dataclass
 
 from isotherm.data.alias_table import AliasTable
-from isotherm.data.batches import Batches, filled, gathered
+from isotherm.data.batches import Batches, gather, pad
 from isotherm.data.on_disk import Column
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Batch, Bool, Float, Int, RandomKey, Scalar
@@ -45,7 +45,8 @@ class BatchShard:
 
     def total(self, here: Array) -> Array:
         """Return the sum of what each device has."""
-        return jax.lax.psum(self.unit.astype(here.dtype) * here, self.axis)
+        total: Array = jax.lax.psum(self.unit.astype(here.dtype) * here, self.axis)
+        return total
 
 
 @register_dataclass
@@ -79,16 +80,16 @@ class Shards:
     def with_capacity_for_all(self) -> "Shards":
         return replace(self, largest_share=1.0)
 
-    def taken(
+    def take(
         self, key: RandomKey, batches: Batches, table: AliasTable | None
     ) -> tuple[Batch, Float[Array, " n"] | None, BatchShard]:
         """Return the rows of a batch that are here, how often each counts, and which of the batch they are."""
         first, length = self.bounds[0, 0], self.bounds[0, 1]
-        if not batches.replace and batches.size == batches.population:
+        if batches.is_everything:
             numbers = jnp.arange(jax.tree.leaves(self.columns)[0].shape[0])
             part = BatchShard(ROWS, batches.population, first + numbers, numbers < length, jnp.ones(()))
             return self.columns, None, part
-        rows = batches.rows(key) if table is None else batches.weighted_rows(key, table)
+        rows = batches.row_numbers(key, table)
         local = rows - first.astype(rows.dtype)
         is_here = (local >= 0) & (local < length.astype(rows.dtype))
         count, capacity = is_here.sum(), self.capacity(batches.size)
@@ -99,7 +100,7 @@ class Shards:
         local = jnp.clip(local[places], 0, length.astype(rows.dtype) - 1)
         weights = None if table is None else table.weights[rows[places]]
         part = BatchShard(ROWS, batches.size, places, counted, jnp.where(count > capacity, jnp.nan, 1.0))
-        return gathered(local, self.columns), weights, part
+        return gather(local, self.columns), weights, part
 
 
 def make_mesh(devices: int | Sequence[jax.Device] | None, over: str, chains: int) -> Mesh | None:
@@ -156,7 +157,7 @@ def shard(mesh: Mesh, data: Batch, rows: list[int], table: AliasTable | None) ->
     def block(column: np.ndarray | Column, place: int) -> np.ndarray:
         part = np.asarray(column[mine[place] : mine[place + 1]])
         part = part.astype(jax.dtypes.canonicalize_dtype(part.dtype), copy=False)
-        return filled(part, longest)
+        return pad(part, longest)
 
     columns = jax.tree.map(lambda column: _assembled(mesh, lambda place: block(column, place)), data)
     bounds = np.stack([starts[:-1], each], axis=1).astype(np.int32)
@@ -188,4 +189,5 @@ def replicated(mesh: Mesh, tree: T) -> T:
         parts = [jax.device_put(leaf, device) for device in here]
         return jax.make_array_from_single_device_arrays(leaf.shape, NamedSharding(mesh, PartitionSpec()), parts)
 
-    return jax.tree.map(everywhere, tree)
+    there: T = jax.tree.map(everywhere, tree)
+    return there

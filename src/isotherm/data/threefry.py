@@ -22,13 +22,13 @@ Words = UInt32[Array, "..."]
 
 
 def key(seed: int | np.uint32 | UInt32[Array, ""]) -> RandomKey:
-    """A key that gives the numbers of `jax.random.key(seed)`, faster."""
+    """Return a key that gives the numbers of `jax.random.key(seed)`, faster."""
     return jax.random.key(seed, impl=UNROLLED)
 
 
 @partial(jax.jit, inline=True)  # outside of a compiled function, one program rather than one for each operation
 def _block(key: Words, counter: Words) -> tuple[Words, Words]:
-    """Threefry-2x32 with 20 rounds, of the counter (0, `counter`)."""
+    """Return Threefry-2x32 with 20 rounds, of the counter (0, `counter`)."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(PARITY))
     x, y = schedule[0], counter + schedule[1]
     for i in range(5):
@@ -46,9 +46,10 @@ def _seed(seed: Array) -> Words:
 
 
 def _once(key: Words) -> Words:
-    """The words of a key, computed in one place: XLA would repeat the rounds wherever the key is used, and take long to
+    """Compute the words of a key in one place: XLA would repeat the rounds wherever the key is used, and take long to
     compile all the copies."""
-    return jax.lax.optimization_barrier(key)
+    words: Words = jax.lax.optimization_barrier(key)
+    return words
 
 
 def _fold_in(key: Words, data: Array) -> Words:
@@ -67,25 +68,27 @@ def _random_bits(key: Words, width: int, shape: tuple[int, ...]) -> Array:
     def words(counters: Words) -> Array:
         high, low = _block(key, counters)
         if width == 64:
-            return (high.astype(jnp.uint64) << jnp.uint64(32)) | low.astype(jnp.uint64)
-        return (high ^ low).astype(f"uint{width}")
+            high, low = high.astype(jnp.uint64) << jnp.uint64(32), low.astype(jnp.uint64)
+        return jnp.bitwise_xor(high, low).astype(f"uint{width}")
 
     return _in_halves(words, size).reshape(shape)
 
 
 def _in_halves(numbers: Callable[[Words], Array], size: int) -> Array:
-    """`numbers` of the counters 0 … size − 1, made in two halves: a loop is where XLA keeps its results. Otherwise it
-    would repeat the rounds wherever a number is used, and the gather of a batch uses the index of a row once for each
-    of its columns."""
+    """Return `numbers` of the counters 0 … size − 1, made in two halves: a loop is where XLA keeps its results.
+
+    It would otherwise repeat the rounds wherever a number is used, and the gather of a batch uses the index of a row
+    once for each of its columns."""
     half = (size + 1) // 2
     begins = jnp.array([0, half], jnp.uint32)
     halves = jax.lax.map(lambda begin: numbers(begin + jax.lax.iota(jnp.uint32, half)), begins)
-    return halves.reshape(2 * half)[:size]
+    together: Array = halves.reshape(2 * half)[:size]
+    return together
 
 
 def integers_below(key: RandomKey, count: int, bound: int) -> Int32[Array, " n"]:
-    """`jax.random.randint(key, (count,), 0, bound)`, number for number, for a bound below 2³⁰, without its divisions,
-    which take longer than all the rest: XLA divides one number after the other."""
+    """Return `jax.random.randint(key, (count,), 0, bound)`, number for number, for a bound below 2³⁰, without its
+    divisions, which take longer than all the rest: XLA divides one number after the other."""
     high_key, low_key = (jax.random.key_data(half) for half in jax.random.split(key))
     factor = ((2**16 % bound) ** 2 % 2**32) % bound  # 0 from 2¹⁶ on: the higher bits then do not matter
 
@@ -97,17 +100,18 @@ def integers_below(key: RandomKey, count: int, bound: int) -> Int32[Array, " n"]
 
 
 def _remainder(x: Words, bound: int) -> Words:
-    """x mod bound (Barrett 1986): the quotient by a product with 2³²/bound is at most 2 too small."""
+    """Return x mod bound (Barrett 1986): the quotient by a product with 2³²/bound is at most 2 too small."""
     rest = x - _high_product(x, 2**32 // bound) * jnp.uint32(bound)
     return jnp.minimum(jnp.minimum(rest, rest - jnp.uint32(bound)), rest - jnp.uint32(2 * bound))
 
 
 def _high_product(x: Words, y: int) -> Words:
-    """The upper 32 of the 64 bits of xy; y is below 2³²."""
+    """Return the upper 32 of the 64 bits of xy; y is below 2³²."""
     x1, x0 = x >> jnp.uint32(16), x & jnp.uint32(0xFFFF)
     y1, y0 = jnp.uint32(y >> 16), jnp.uint32(y & 0xFFFF)
     middle = x1 * y0 + (x0 * y0 >> jnp.uint32(16))
-    return x1 * y1 + (middle >> jnp.uint32(16)) + (x0 * y1 + (middle & jnp.uint32(0xFFFF)) >> jnp.uint32(16))
+    low: Words = x0 * y1 + (middle & jnp.uint32(0xFFFF)) >> jnp.uint32(16)
+    return jnp.add(x1 * y1 + (middle >> jnp.uint32(16)), low)
 
 
 UNROLLED = define_prng_impl(

@@ -8,7 +8,7 @@ import numpy as np
 
 from isotherm.data.processes import rows_of
 from isotherm.lib.types import Batch, Vector
-from isotherm.targets.evaluation import Evaluation
+from isotherm.targets.evaluation import Evaluation, Minibatch
 from isotherm.targets.parameters import named_entries
 
 ROWS = 1000  # fewest rows that S is compared on; the same at all positions
@@ -75,7 +75,7 @@ def covariances(evaluation: Evaluation, data: Batch, positions: np.ndarray) -> n
     batch = rows_of(data, np.random.default_rng(0).permutation(batches.population)[: max(ROWS, 5 * positions.shape[1])])
 
     def one(position: Vector) -> jax.Array:
-        return evaluation.at(position, batch, size=batches.size).covariance.dense()
+        return evaluation.at(position, Minibatch(batch), batches.size).covariance.dense()
 
     return np.asarray(jax.jit(lambda some: jax.lax.map(one, some))(jnp.asarray(positions)), np.float64)
 

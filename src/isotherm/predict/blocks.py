@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax.extend.core import Jaxpr, subjaxprs
 
-from isotherm.data.batches import filled
+from isotherm.data.batches import pad
 from isotherm.diagnostics.verdict import good_chains
 from isotherm.lib.progress import progress_bar
 from isotherm.lib.types import Batch, Example, Params, Results
@@ -63,7 +63,7 @@ class Draws:
         if (chain, first) in self._kept:
             return self._kept[chain, first]
         some = self.dataset.isel(chain=chain, draw=slice(first, first + size))
-        leaves = [filled(some[name].values, size) for name in self.names]
+        leaves = [pad(some[name].values, size) for name in self.names]
         params = jax.tree.unflatten(jax.tree.structure(self.params), leaves)
         if self.are_kept:
             params = self._kept[chain, first] = jax.device_put(params)
@@ -138,7 +138,7 @@ def blocks(
         line = bar.add_task("", total=rows)
         for first in range(0, rows, task.rows):
             last = min(rows, first + task.rows)
-            some = jax.tree.map(lambda column: filled(np.asarray(column[first:last]), task.rows), columns)  # noqa: B023
+            some = jax.tree.map(lambda column: pad(np.asarray(column[first:last]), task.rows), columns)  # noqa: B023
             some = jax.device_put(some)
             for chain in range(draws.chains):
                 for begin in range(0, draws.each, task.draws):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from isotherm.data import processes
 from isotherm.data.alias_table import AliasTable, make_table
-from isotherm.data.batches import Batches, placed
+from isotherm.data.batches import Batches, place
 from isotherm.data.on_disk import Column, on_disk
 from isotherm.data.sharded import CHAINS, ROWS, Shards, make_mesh, shard
 from isotherm.lib import arguments
@@ -113,7 +113,7 @@ def assemble(
     evaluation, starts = initial_positions(target, data, init, batches, table, int(settings.chains), seed)
     mesh, shards = settings.mesh(data), None
     if mesh is None:
-        data = jax.tree.map(placed, data)
+        data = jax.tree.map(place, data)
     else:
         data = jax.tree.map(as_on_device, data)
         shards = shard(mesh, data, counts, table)

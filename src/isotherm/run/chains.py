@@ -14,14 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.stages import Compiled, Lowered
 
-from isotherm.data.on_disk import on_disk
+from isotherm.data.on_disk import on_disk, shapes
 from isotherm.data.processes import TRACING, cores
 from isotherm.lib.types import Batch, Draws
 from isotherm.run.assemble import Run
-from isotherm.run.loop import Carry, ChainIds, advance, advance_on_one_thread, observed, start
+from isotherm.run.loop import Carry, ChainIds, advance, advance_on_one_thread, observables, start
 from isotherm.run.plan import Plan
 from isotherm.run.prefetch import Feed
-from isotherm.run.prefetch_programs import Forecast
 
 RECORD_BYTES = 2**22  # what a call of the loop may record on the device
 MOST_SLOTS = 8192  # and how many draws: a quarter of a second's worth on the smallest models
@@ -59,7 +58,7 @@ class Chains:
         self.groups = chain_groups(self.run, self.run.chains if jax.default_backend() == "cpu" else 1)
         if on_disk(self.run.data):
             self._feed = Feed(self.run, self.groups, None if like is None else like._feed)
-            self.slots = max(2, min(self.slots, self._feed.forecast.steps))  # a call touches no more draws
+            self.slots = max(2, min(self.slots, self._feed.programs.steps))  # a call touches no more draws
         return min(len(self.groups), cores())
 
     def _initial_carries(self, carry: Carry | None) -> list[Carry]:
@@ -154,8 +153,8 @@ class Chains:
     def _lower(self, with_options: bool = True) -> Lowered:
         run, ids = self.run, self.groups[0]
         loop = advance_on_one_thread if with_options and self._on_one_thread else advance
-        data = run.data if self._feed is None else self._feed.forecast.block
-        carry = shapes_of(run, ids) if self._feed is None else self._feed.forecast.carry
+        data = run.data if self._feed is None else self._feed.programs.block
+        carry = shapes_of(run, ids)
         return loop.lower(run.sampler, carry, data, ids, Plan(1, 0, 1), (0, 1), run.evaluation, self.slots)
 
 
@@ -169,17 +168,16 @@ def begin(run: Run, ids: ChainIds, data: Batch) -> Carry:
 
 
 def shapes_of(run: Run, ids: ChainIds) -> Carry:
-    return Carry(*jax.eval_shape(lambda: begin(run, ids, run.data)))
+    return Carry(*jax.eval_shape(start, run.sampler, shapes(run.data), run.starts[ids.numbers], ids, run.evaluation))
 
 
 def carry_shapes(run: Run) -> Carry:
     """Return the shapes of what all chains of a run are made of."""
-    everything = chain_groups(run, 1)[0]
-    return Forecast(run, everything).carry if on_disk(run.data) else shapes_of(run, everything)
+    return shapes_of(run, chain_groups(run, 1)[0])
 
 
 def nan_draws(carry: Carry, chains: int, draws: int) -> Draws:
     """Return draws that are NaN, with the names and shapes of a record of these chains."""
-    shapes = {name: (v.shape[1:], v.dtype) for name, v in observed(carry.state).items()}
+    shapes = {name: (v.shape[1:], v.dtype) for name, v in observables(carry.state).items()}
     shapes["log_prior"] = (), carry.state.position.dtype
     return {name: np.full((draws, chains, *shape), np.nan, dtype) for name, (shape, dtype) in shapes.items()}

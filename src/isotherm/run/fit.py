@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from isotherm.data import processes
-from isotherm.data.batches import placed
+from isotherm.data.batches import place
 from isotherm.diagnostics.verdict import good_chains
 from isotherm.lib import arguments
 from isotherm.lib.types import Batch, Json, Params, Results
@@ -91,7 +91,7 @@ def fit(
         data = checks.checked_data(data)
         settings = RunSettings(chains=arguments.integer("chains", chains, 1), seed=seed, devices=devices, spread=spread)
         if settings.mesh(data) is None:
-            data = jax.tree.map(placed, data)  # once for all that follows
+            data = jax.tree.map(place, data)  # once for all that follows
         choice = choose(target, data, init, settings, anchored, goal, progress)
         goal = choice.goal if most_steps is None else goal
         tree = run_to_end(choice.run, shortened(choice.plan, most_steps), store, progress, goal)

@@ -8,18 +8,21 @@ one such step to the next, so that the steps between carry the memory along and 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import register_dataclass
 
 from isotherm.data import threefry
 from isotherm.lib.types import Array, Batch, Bool, Float, Int, Key, RandomKey, UInt32, Vector
 from isotherm.run.plan import Plan
-from isotherm.run.prefetched import Parts, for_renewal, for_step, source
-from isotherm.samplers.base import Renewing, Sampler
-from isotherm.targets.evaluation import Evaluation
+from isotherm.samplers.base import Phase, Renewing, Sampler, extra_batches
+from isotherm.targets.evaluation import Evaluation, Minibatch, Numbers, PrefetchedBatches
+from isotherm.targets.noisy import Noisy
 
 SamplerState = Any  # a NamedTuple of the sampler's own (samplers/base.py)
 Step = Int[Array, ""]
@@ -38,7 +41,7 @@ ONE_THREAD = {
 
 PRIOR_BLOCK = 64  # draws whose log-prior is computed at once: enough that the call costs nothing beside its work
 
-START = 2**31  # what a chain's key is folded with before its first step, and for renewals: no step has this number
+NO_STEP = 2**31  # what a chain's key is folded with before its first step, and for renewals: no step has this number
 
 
 class Moments(NamedTuple):
@@ -48,8 +51,8 @@ class Moments(NamedTuple):
     mean: Float[Array, "chains d"]
     variance: Float[Array, "chains d"]
 
-    def updated(self, position: Float[Array, "chains d"], count: Step) -> "Moments":
-        """Welford's recurrence; `count` is this step's number after burn-in, before which nothing changes."""
+    def update(self, position: Float[Array, "chains d"], count: Step) -> "Moments":
+        """Return Welford's recurrence; `count` is this step's number after burn-in, before which nothing changes."""
         weight = jnp.where(count > 0, 1 / jnp.maximum(count, 1).astype(position.dtype), 0)
         reference = jnp.where(count == 1, position, self.reference)
         before = position - reference - self.mean
@@ -74,122 +77,141 @@ class ChainIds(NamedTuple):
     numbers: UInt32[np.ndarray, " chains"]
 
     def keys(self) -> Key[Array, " chains"]:
+        """Return the key of each chain."""
         key = threefry.key(self.seed)
         return jax.vmap(lambda number: jax.random.fold_in(key, number))(self.numbers)
 
 
-# What one chain does, with batches from `data`: all that is asked of the data is asked here.
+@register_dataclass
+@dataclass(frozen=True)
+class Block:
+    """In place of data: the batches of the steps from `first` on, and of the renewals before the steps in `renewals`,
+    or those of `init`, by phase and name. Arrays are by (chain, step or renewal, row, …)."""
+
+    first: Numbers
+    renewals: Numbers
+    batches: dict[Phase, dict[str, Minibatch]]
+
+    def at(self, phase: Phase, step: Step) -> PrefetchedBatches:
+        """Return the batches of a step, or of the renewal before it, by chain."""
+        index = jnp.argmax(self.renewals == step) if phase == "renewal" else step - self.first
+
+        at_index = partial(jax.lax.dynamic_index_in_dim, index=index, axis=1, keepdims=False)
+        return PrefetchedBatches(jax.tree.map(at_index, self.batches[phase]))
 
 
-def begun(sampler: Sampler[Any], evaluation: Evaluation, data: Batch, position: Vector, key: RandomKey) -> SamplerState:
-    """The state in which it starts."""
-    noisy, init_key = evaluation.noisy(jax.random.fold_in(key, START), position, data)
-    state = sampler.init(init_key, position, noisy)
-    if not (hasattr(state, "_asdict") and hasattr(state, "position") and hasattr(state, "step")):
-        raise TypeError(
-            f"sampler.init must return a NamedTuple with the fields position and step, got {type(state).__name__}"
-        )
-    return state
+def phase_key(key: RandomKey, phase: Phase, step: Step) -> RandomKey:
+    """Return the key of what a chain does before its first step, in a step, or in the renewal before it."""
+    if phase == "step":
+        return jax.random.fold_in(key, step)
+    key = jax.random.fold_in(key, NO_STEP)
+    return jax.random.fold_in(key, step) if phase == "renewal" else key
 
 
-def stepped(
-    sampler: Sampler[Any], evaluation: Evaluation, data: Batch, state: SamplerState, key: RandomKey, step: Step
-) -> SamplerState:
-    """The state after a step."""
-    noisy, step_key = evaluation.noisy(jax.random.fold_in(key, step), state.position, data)
-    return sampler.step(step_key, state._replace(step=step), noisy)
+class Phases(NamedTuple):
+    """What a sampler does with each of some chains, on batches that are the chain's own."""
 
+    sampler: Sampler[Any]
+    evaluation: Evaluation
+    data: Batch
+    keys: Key[Array, " chains"]
 
-def renewed(
-    sampler: Renewing[Any], evaluation: Evaluation, data: Batch, state: SamplerState, key: RandomKey, step: Step
-) -> SamplerState:
-    """The state with its memory renewed before a step."""
-    key = jax.random.fold_in(jax.random.fold_in(key, START), step)
-    noisy, renewal_key = evaluation.noisy(key, state.position, data)
-    return sampler.renew(renewal_key, state, noisy, step)
+    def init(self, starts: Float[Array, "chains d"]) -> SamplerState:
+        """Return the initial states of the sampler."""
+
+        def one(key: RandomKey, position: Vector, noisy: Noisy) -> SamplerState:
+            state = self.sampler.init(key, position, noisy)
+            if not (hasattr(state, "_asdict") and hasattr(state, "position") and hasattr(state, "step")):
+                name = type(state).__name__
+                raise TypeError(f"sampler.init must return a NamedTuple with the fields position and step, got {name}")
+            return state
+
+        return self._map("init", jnp.int32(0), one, starts)
+
+    def step(self, states: SamplerState, step: Step) -> SamplerState:
+        """Return the states after a step."""
+        act = self.sampler.step
+        return self._map("step", step, lambda key, s, noisy: act(key, s._replace(step=step), noisy), states)
+
+    def renew(self, states: SamplerState, step: Step) -> SamplerState:
+        """Return the states with their memory renewed before a step."""
+        assert isinstance(self.sampler, Renewing)
+        act = self.sampler.renew
+        return self._map("renewal", step, lambda key, s, noisy: act(key, s, noisy, step), states)
+
+    def _map(self, phase: Phase, step: Step, act: Callable[..., SamplerState], before: SamplerState) -> SamplerState:
+        """Return what `act` makes of each chain's key, its position or state, and the estimates there."""
+
+        def one(key: RandomKey, before: SamplerState, batches: PrefetchedBatches | None) -> SamplerState:
+            position, key = before if phase == "init" else before.position, phase_key(key, phase, step)
+            extra = extra_batches(self.sampler, phase, position.size, self.evaluation.batches.size)
+            noisy, own_key = self.evaluation.noisy(key, position, self.data if batches is None else batches, extra)
+            return act(own_key, before, noisy)
+
+        batches = self.data.at(phase, step) if isinstance(self.data, Block) else None
+        return over_chains(one)(self.keys, before, batches)
 
 
 def is_due(sampler: Renewing[Any], step: Step, parameters: int) -> Bool[Array, ""]:
-    """Whether the memory is to be renewed before this step."""
+    """Return whether the memory is to be renewed before this step."""
     return (step == 0) | (sampler.steps_to_renewal(jnp.maximum(step - 1, 0), parameters) <= 1)
 
 
 @jax.jit
 def start(sampler: Sampler[Any], data: Batch, starts: Array, chains: ChainIds, evaluation: Evaluation) -> Carry:
-    """Where chains begin."""
-
-    def one(key: RandomKey, position: Vector, parts: Parts) -> SamplerState:
-        return begun(sampler, evaluation, source(data, parts), position, key)
-
+    """Return the chains at their starts."""
+    state = Phases(sampler, evaluation, data, chains.keys()).init(starts)
     zeros = jnp.zeros_like(starts)
-    unbroken = jnp.full(starts.shape[:1], -1, jnp.int32)
-    state = over_chains(one)(chains.keys(), starts, for_step(data, jnp.int32(0)))
-    return Carry(state, Moments(zeros, zeros, zeros), unbroken)
+    return Carry(state, Moments(zeros, zeros, zeros), jnp.full(starts.shape[:1], -1, jnp.int32))
 
 
 def _advance(
     sampler: Sampler[Any],
     carry: Carry,
     data: Batch,
-    chains: ChainIds,
+    ids: ChainIds,
     plan: Plan,
     span: tuple[Step, Step],
     evaluation: Evaluation,
     slots: int,
 ) -> tuple[Carry, Record]:
-    """Steps span[0] up to span[1]. The k-th slot of the record is the k-th draw that these steps touch."""
+    """Make the steps span[0] up to span[1]. The k-th slot of the record is the k-th draw that these steps touch."""
     first, last, burn_in, thin = (jnp.asarray(n, jnp.int32) for n in (*span, plan.burn_in, plan.thin))
-    keys = chains.keys()
+    chains = Phases(sampler, evaluation, data, ids.keys())
+    parameters = carry.state.position.shape[1]
     first_draw = jnp.maximum(0, first - burn_in) // thin
 
-    def body(step: Step, loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
-        carry, record = loop
-
-        def one(key: RandomKey, state: SamplerState, parts: Parts) -> SamplerState:
-            return stepped(sampler, evaluation, source(data, parts), state, key, step)
-
-        state = over_chains(one)(keys, carry.state, for_step(data, step))
+    def make_step(step: Step, before: tuple[Carry, Record]) -> tuple[Carry, Record]:
+        carry, record = before
+        state = chains.step(carry.state, step)
         flat = over_chains(evaluation.target.flat_parameters)(state.position)
-        moments = carry.moments.updated(flat, step + 1 - burn_in)
+        moments = carry.moments.update(flat, step + 1 - burn_in)
         inside = jnp.abs(flat) < largest(flat.dtype)  # NaN is not
         bad = ~inside.all(axis=1) & (carry.first_bad_step < 0)
         first_bad_step = jnp.where(bad, step + 1, carry.first_bad_step)
         slot = jnp.maximum(0, step - burn_in) // thin - first_draw
         record = {
             name: jax.lax.dynamic_update_index_in_dim(record[name], value, slot, 0)
-            for name, value in observed(state._replace(position=flat)).items()
+            for name, value in observables(state._replace(position=flat)).items()
         }
         return Carry(state, moments, first_bad_step), record
 
-    def steps(first: Step, last: Step, loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
-        return jax.lax.fori_loop(first, last, body, loop)
+    def renew_and_step(before: tuple[Step, Carry, Record]) -> tuple[Step, Carry, Record]:
+        """Renew the memory, if that is due, and make the steps up to the next renewal. A call may begin between two:
+        a loop of no rounds then does nothing, and unlike `jax.lax.cond` it never copies the memory."""
+        assert isinstance(sampler, Renewing)
+        step, carry, record = before
+        due = is_due(sampler, step, parameters).astype(jnp.int32)
+        state = jax.lax.fori_loop(0, due, lambda _, state: chains.renew(state, step), carry.state)
+        following = jnp.maximum(sampler.steps_to_renewal(step, parameters), 1)
+        after = step + jnp.minimum(last - step, following.astype(jnp.int32))
+        return after, *jax.lax.fori_loop(step, after, make_step, (carry._replace(state=state), record))
 
-    def with_renewals(sampler: Renewing[Any], loop: tuple[Carry, Record]) -> tuple[Carry, Record]:
-        def stretch(loop: tuple[Step, Carry, Record]) -> tuple[Step, Carry, Record]:
-            """A renewal, if it is due, and the steps up to the next. A call may begin between
-            two: a loop of no rounds then does nothing, and unlike `jax.lax.cond` it never copies the memory."""
-            step, carry, record = loop
-            parameters = carry.state.position.shape[1]
-            due = is_due(sampler, step, parameters)
-
-            def one(key: RandomKey, state: SamplerState, parts: Parts) -> SamplerState:
-                return renewed(sampler, evaluation, source(data, parts), state, key, step)
-
-            def renew(_: Step, state: SamplerState) -> SamplerState:
-                return over_chains(one)(keys, state, for_renewal(data, step))
-
-            state = jax.lax.fori_loop(0, due.astype(jnp.int32), renew, carry.state)
-            following = jnp.maximum(sampler.steps_to_renewal(step, parameters), 1)
-            after = step + jnp.minimum(last - step, following.astype(jnp.int32))
-            return after, *steps(step, after, (carry._replace(state=state), record))
-
-        return jax.lax.while_loop(lambda loop: loop[0] < last, stretch, (first, *loop))[1:]
-
-    empty = {name: jnp.zeros((slots, *v.shape), v.dtype) for name, v in observed(carry.state).items()}
+    record = {name: jnp.zeros((slots, *v.shape), v.dtype) for name, v in observables(carry.state).items()}
     if isinstance(sampler, Renewing):
-        carry, record = with_renewals(sampler, (carry, empty))
+        _, carry, record = jax.lax.while_loop(lambda now: now[0] < last, renew_and_step, (first, carry, record))
     else:
-        carry, record = steps(first, last, (carry, empty))
+        carry, record = jax.lax.fori_loop(first, last, make_step, (carry, record))
     touched = jnp.maximum(0, last - burn_in + thin - 1) // thin - first_draw
     return carry, record | {"log_prior": _log_priors(evaluation, record["position"], touched)}
 
@@ -197,7 +219,8 @@ def _advance(
 def _log_priors(
     evaluation: Evaluation, positions: Float[Array, "slots chains d"], touched: Step
 ) -> Float[Array, "slots chains"]:
-    """The log-prior of the slots that were touched, a block at a time: a draw where it is −inf is outside the prior."""
+    """Return the log-prior of the slots that were touched, a block at a time. A draw is outside the prior where it is
+    −inf."""
     slots, chains, _ = positions.shape
     block = min(PRIOR_BLOCK, slots)
 
@@ -206,7 +229,9 @@ def _log_priors(
         priors = jax.vmap(jax.vmap(evaluation.log_prior))(some)
         return jax.lax.dynamic_update_slice_in_dim(values, priors.astype(values.dtype), i * block, 0)
 
-    return jax.lax.fori_loop(0, (touched + block - 1) // block, fill, jnp.zeros((slots, chains), positions.dtype))
+    zeros = jnp.zeros((slots, chains), positions.dtype)
+    priors: Array = jax.lax.fori_loop(0, (touched + block - 1) // block, fill, zeros)
+    return priors
 
 
 advance = jax.jit(_advance, static_argnames="slots", donate_argnames="carry")
@@ -214,13 +239,13 @@ advance_on_one_thread = jax.jit(_advance, static_argnames="slots", donate_argnam
 
 
 def largest(dtype: jnp.dtype) -> float:
-    """A position beyond this has diverged: its square, which the variance needs, would overflow."""
+    """Return where positions have diverged: beyond this the square, which the variance needs, would overflow."""
     top = float(jnp.finfo(dtype).max)
     return top**0.5 / 4 if top > 1e9 else top  # float16 ends so early that its whole range is needed
 
 
 def over_chains(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` for each chain; one chain alone is not vmapped, which would slow its products."""
+    """Map a function over chains; one chain alone is not vmapped, which would slow its products."""
 
     def mapped(*arguments: Any) -> Any:
         if jax.tree.leaves(arguments)[0].shape[0] > 1:
@@ -231,9 +256,9 @@ def over_chains(function: Callable[..., Any]) -> Callable[..., Any]:
     return mapped
 
 
-def observed(state: SamplerState) -> dict[str, Any]:
-    """What a draw records of a state, or the shapes of it: the position (the loop puts the parameters in its place) and
-    every floating scalar, by name."""
+def observables(state: SamplerState) -> dict[str, Any]:
+    """Return what a draw records of a state, or the shapes of it, by name: the position (the loop puts the parameters
+    in its place) and every floating scalar."""
     fields = state._asdict().items()
     arrays = {k: v for k, v in fields if isinstance(v, jax.Array | jax.ShapeDtypeStruct)}
     scalars = {k: v for k, v in arrays.items() if len(v.shape) == 1 and jnp.issubdtype(v.dtype, jnp.floating)}

@@ -1,31 +1,102 @@
 """The batches of many steps at once, read from disk while the device makes the steps before them.
 
-The rows of a block are read in the order of the file, whichever chains and steps they are for. This changes no batch:
-the row numbers are those that data in memory would have been asked for (foresight.py).
+Which rows a batch has follows from seed, chain and step alone. So those of a whole block of steps are computed first,
+and read in the order of the file, whichever chains and steps they are for. Each batch is the one of data in memory.
 """
 
 import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.stages import Compiled
 
-from isotherm.data.batches import aligned
-from isotherm.data.on_disk import Apart, Column, Shared, can_be_apart, host
-from isotherm.lib.types import Batch
+from isotherm.data.batches import allocate
+from isotherm.data.on_disk import Column, MappedReader, SharedArray, host, mappable_columns
+from isotherm.lib.types import Array, Bool, Int, RandomKey
 from isotherm.run.assemble import Run
-from isotherm.run.loop import ChainIds
-from isotherm.run.prefetch_programs import Forecast, start_block
-from isotherm.run.prefetched import Block, Part, Parts
-from isotherm.run.row_requests import Wish
+from isotherm.run.loop import Block, ChainIds, is_due, phase_key
+from isotherm.samplers.base import Phase, Renewing, extra_batches
+from isotherm.targets.evaluation import FORCE, Evaluation, Minibatch
 
-ROUND = 64  # rows: what begins at a multiple of so many begins with a cache line, however long a row is
-WORTHWHILE = 0.5  # seconds of reading after which a process that copies rows is started, which takes 0.2 s
+BLOCK_BYTES = 3 * 2**25  # of a block, for the steps of all chains; for renewals as much again
+BLOCK_STEPS = 4096
+ALIGNED_ROWS = 64  # what begins at a multiple of them begins with a cache line, however long a row is
+READER_SECONDS = 0.5  # of reading, after which a process that copies rows is started, which takes 0.2 s
+
+
+class PhaseRows:
+    """The batches that a group of chains draws in one phase, for as many steps as a block has: their shapes, and a
+    program of their row numbers, which other groups of as many chains use too."""
+
+    def __init__(self, run: Run, ids: ChainIds, phase: Phase, row: Minibatch, block_steps: int) -> None:
+        extra = extra_batches(run.sampler, phase, run.starts.shape[1], run.batches.size)
+        self.until = {FORCE: math.inf} | {name: batch.until for name, batch in extra.items()}
+
+        def row_numbers(evaluation: Evaluation, ids: ChainIds, steps: Int[Array, " steps"]) -> dict[str, Array]:
+            def one(key: RandomKey, step: Int[Array, ""]) -> dict[str, Array]:
+                return evaluation.row_numbers(phase_key(key, phase, step), extra)
+
+            return jax.vmap(jax.vmap(one, (None, 0)), (0, None))(ids.keys(), steps)
+
+        program = jax.jit(row_numbers)
+        numbers = jax.eval_shape(program, run.evaluation, ids, np.zeros(1, np.int32))
+        row_bytes = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(row))
+        step_bytes = sum(rows.shape[-1] for rows in numbers.values()) * row_bytes * run.chains
+        self.steps = max(1, min(block_steps, BLOCK_BYTES // max(1, step_bytes)))
+        self.shapes = {name: (len(ids.numbers), self.steps, rows.shape[-1]) for name, rows in numbers.items()}
+        self.row_numbers = program.lower(run.evaluation, ids, np.zeros(self.steps, np.int32)).compile()
+
+
+class Programs:
+    """What is compiled for the chains of a run, in groups of as many chains as `ids`."""
+
+    def __init__(self, run: Run, ids: ChainIds) -> None:
+        self.run, self.ids, table = run, ids, run.evaluation.table
+        self.row = Minibatch(
+            jax.tree.map(
+                lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], jax.dtypes.canonicalize_dtype(leaf.dtype)), run.data
+            ),
+            None if table is None else jax.ShapeDtypeStruct((), table.weights.dtype),
+        )
+        self.phases: dict[Phase, PhaseRows] = {"step": PhaseRows(run, ids, "step", self.row, BLOCK_STEPS)}
+        self.steps, self.renewals = self.phases["step"].steps, 0  # of a block, at most
+        if isinstance(run.sampler, Renewing):
+            self.phases["renewal"] = PhaseRows(run, ids, "renewal", self.row, self.steps)
+            self.renewals = self.phases["renewal"].steps
+            self._due = jax.jit(self._are_due).lower(run.sampler, np.zeros(self.steps, np.int32)).compile()
+
+    @cached_property
+    def init(self) -> PhaseRows:
+        return PhaseRows(self.run, self.ids, "init", self.row, 1)
+
+    @property
+    def block(self) -> Block:
+        """The shapes of a block."""
+        batches: dict[Phase, dict[str, Minibatch]] = {
+            phase: {
+                name: jax.tree.map(lambda leaf, shape=shape: leaf.update(shape=(*shape, *leaf.shape)), self.row)
+                for name, shape in rows.shapes.items()
+            }
+            for phase, rows in self.phases.items()
+        }
+        first, renewals = (jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((), (self.renewals,)))
+        return Block(first, renewals, batches)
+
+    def span(self, run: Run, first: int, limit: int) -> tuple[int, Int[np.ndarray, " renewals"]]:
+        """Return the end of the block that begins with a step, and the steps before which it has renewals."""
+        steps = np.arange(first, min(limit, first + self.steps), dtype=np.int32)
+        if not self.renewals:
+            return first + len(steps), steps[:0]
+        due = steps[np.asarray(self._due(run.sampler, np.resize(steps, self.steps)))[: len(steps)]]
+        return (first + len(steps) if len(due) <= self.renewals else int(due[self.renewals])), due[: self.renewals]
+
+    def _are_due(self, sampler: Renewing[object], steps: Int[Array, " steps"]) -> Bool[Array, " steps"]:
+        return jax.vmap(lambda step: is_due(sampler, step, self.run.starts.shape[1]))(steps)
 
 
 class Ahead(NamedTuple):
@@ -33,78 +104,51 @@ class Ahead(NamedTuple):
 
     first: int
     last: int
+    has_renewals: bool
     blocks: list[Block]
 
 
 class Feed:
-    """Blocks for the chains of a run, in groups of equal size: one in use, and the next, which is being read."""
+    """Double-buffered prefetch of batches for the chains of a run, in groups of equal size."""
 
     def __init__(self, run: Run, groups: list[ChainIds], like: "Feed | None" = None) -> None:
         self.run, self.groups = run, groups
-        self.forecast: Forecast = Forecast(run, groups[0]) if like is None else like.forecast
-        self.columns, table = jax.tree.map(host, run.data), run.evaluation.table
-        self.weights = None if table is None else np.asarray(table.weights)
-        block = self.forecast.block
-        if self.forecast.renews:
-            _ = self.forecast.due  # compiled now: later another thread asks for it
-        shared = can_be_apart(jax.tree.leaves(self.columns))
-        steps = [self.room([[*block.of_steps]] * len(groups), shared) for _ in range(2)]
-        # Where a renewal is as large as a block, there is room for one: it is rare that another comes so soon.
-        few = {0: 0, 1: 1}.get(self.forecast.renewals, 2)
-        renewals = [self.room([[*block.of_renewals]] * len(groups), shared) for _ in range(few)]
-        self.rooms = [Rooms(one, renewals[-number] if renewals else None) for number, one in enumerate(steps)]
-        self.all_rooms = [*steps, *renewals]
-        self.apart: Apart | None = None
-        self.numbers: dict[int, int] = {}  # of the rooms, as `apart` counts them
-        self.seconds = 0.0  # of reading without `apart`
+        self.programs: Programs = Programs(run, groups[0]) if like is None else like.programs
+        table, columns = run.evaluation.table, jax.tree.map(host, run.data)
+        self.columns = jax.tree.leaves(Minibatch(columns, None if table is None else np.asarray(table.weights)))
+        shared, row, self.all_rooms = mappable_columns(self.columns), self.programs.row, list[Room]()
+        self.rooms: list[dict[Phase, Room]] = [{}, {}]
+        for phase, rows in self.programs.phases.items():
+            # Where one renewal fills a block, there is room for one: it is rare that another comes so soon.
+            count = min(2, self.programs.renewals) if phase == "renewal" else 2
+            rooms = [Room(rows, row, len(groups), shared) for _ in range(count)]
+            self.rooms[0][phase], self.rooms[1][phase] = rooms[0], rooms[-1]
+            self.all_rooms += rooms  # as `reader` numbers them
+        self.reader: MappedReader | None = None
+        self.seconds = 0.0  # of reading without `reader`
         self.current: Ahead | None = None
         self.next: tuple[int, Future[Ahead]] | None = None
         self.pool = ThreadPoolExecutor(1, "isotherm-feed")
 
-    def room(self, parts: list[list[Part]], shared: Sequence[int] = ()) -> "Room":
-        return Room(parts, self.forecast.columns, None if self.weights is None else self.weights.dtype, shared)
-
     def start(self, ids: ChainIds) -> Block:
-        """What these chains ask for before their first step."""
-        asked = self.forecast.of_start(self.run.sampler, self.run.evaluation, ids)
-        room = self.room([list(self.forecast.parts(asked))])
-        self.fill(room, [piece_of(wish, True, offset) for wish, offset in zip(asked, room.offsets[0], strict=True)])
-        return start_block(room.parts(0))
+        """Return the batches of these chains before their first step."""
+        room, zeros = Room(self.programs.init, self.programs.row, 1), np.zeros(1, np.int32)
+        self._fill(room, [ids], zeros)
+        return Block(zeros[0], zeros[:0], {"init": room.batches(0)})
 
     def at(self, step: int, limit: int) -> Ahead:
-        """What was read for this step and steps after it, up to `limit` at most, as soon as it is there; the next is
-        then begun. DataError if it cannot be read."""
+        """Return the blocks for this step and steps after it, up to `limit` at most, as soon as they are there, and
+        begin to read the next. DataError if they cannot be read."""
         if self.current is None or not self.current.first <= step < self.current.last:
             if self.next is None or self.next[0] != step:
                 self.forget()
-                self.next = step, self.pool.submit(self.read, self.rooms[0], step, limit)
+                self.next = self._begin(step, limit)
             (_, job), self.next = self.next, None
             self.current = job.result()
             self.rooms.reverse()  # the device is done with what is in the other
-            if (after := self.current.last) < limit and not self.must_wait(after, limit):
-                self.next = after, self.pool.submit(self.read, self.rooms[0], after, limit)
+            if (after := self.current.last) < limit and not self._must_wait(after, limit):
+                self.next = self._begin(after, limit)
         return self.current
-
-    def must_wait(self, first: int, limit: int) -> bool:
-        """Whether the next block goes to memory that the device still reads."""
-        one, other = self.rooms
-        return one.renewals is other.renewals and self.current_renews and bool((self.due(first, limit)[1] >= 0).any())
-
-    @property
-    def current_renews(self) -> bool:
-        return self.current is not None and bool((self.current.blocks[0].renewals >= 0).any())
-
-    def due(self, first: int, limit: int) -> tuple[int, np.ndarray]:
-        """The end of a block that begins with the step `first`, and before which of its steps there are renewals."""
-        forecast = self.forecast
-        steps = np.arange(first, first + forecast.steps, dtype=np.int32)
-        last, renewals = min(limit, first + forecast.steps), np.full(forecast.renewals, -1, np.int32)
-        if forecast.renews:
-            due = steps[np.asarray(forecast.due(self.run.sampler, steps)) & (steps < last)]
-            if len(due) > forecast.renewals:
-                last, due = int(due[forecast.renewals]), due[: forecast.renewals]
-            renewals[: len(due)] = due
-        return last, renewals
 
     def forget(self) -> None:
         """Drop what is being read."""
@@ -112,141 +156,122 @@ class Feed:
             self.next[1].exception()  # wait for it
             self.next = None
 
-    def read(self, rooms: "Rooms", first: int, limit: int) -> Ahead:
-        forecast, (last, renewals) = self.forecast, self.due(first, limit)
-        steps = np.arange(first, first + forecast.steps, dtype=np.int32)
-        self.fill(rooms.steps, self.pieces(rooms.steps, forecast.of_steps, steps, steps < last))
-        if rooms.renewals is not None and (renewals >= 0).any():
-            self.fill(rooms.renewals, self.pieces(rooms.renewals, forecast.of_renewals, renewals, renewals >= 0))
-        blocks = [
-            Block(
-                np.int32(first),
-                renewals,
-                rooms.steps.parts(group),
-                () if rooms.renewals is None else rooms.renewals.parts(group),
-            )
-            for group in range(len(self.groups))
-        ]
-        return Ahead(first, last, blocks)
-
-    def pieces(self, room: "Room", forecast: Compiled, steps: np.ndarray, used: np.ndarray) -> list["Piece"]:
-        """What the chains ask for in those of the steps, or in the renewals before them, that are used."""
-        return [
-            piece_of(wish, used, offset)
-            for ids, offsets in zip(self.groups, room.offsets, strict=True)
-            for wish, offset in zip(forecast(self.run.sampler, self.run.evaluation, ids, steps), offsets, strict=True)
-        ]
-
-    def fill(self, room: "Room", pieces: list["Piece"]) -> None:
-        """Put rows into their places: the separate process copies what it can, and the rest is read here, each file
-        from its beginning to its end."""
-        rows, runs = (np.concatenate(each) for each in zip(*pieces, strict=True))
-        columns, rooms = (
-            jax.tree.leaves(each) for each in ((self.columns, self.weights), (room.columns, room.weights))
-        )
-        apart = self.asked_apart(room, columns, rows, runs)
-        for column, out in zip(columns, rooms, strict=True):
-            if not isinstance(column, Column):
-                take(column, rows, runs, out)
-        done = room.shared if apart is not None and apart.done() else ()
-        left = [n for n, column in enumerate(columns) if isinstance(column, Column) and n not in done]
-        if left:
-            begun, places = time.perf_counter(), np.concatenate([np.arange(a, a + length) for a, length in runs])
-            order = np.argsort(rows, kind="stable")
-            for number in left:
-                columns[number].pick(rows[order], places[order], rooms[number])
-            self.seconds += time.perf_counter() - begun
-
-    def asked_apart(self, room: "Room", columns: list[Any], rows: np.ndarray, runs: np.ndarray) -> Apart | None:
-        """The separate process, asked for the rows of the columns that it can copy. It is started as soon as that is
-        worth while; None until it is ready."""
-        if not room.shared:
-            return None
-        if self.apart is None and self.seconds >= WORTHWHILE:
-            shared = [each.shared.values() for each in self.all_rooms]
-            self.apart = Apart([columns[number] for number in room.shared], shared)
-            self.numbers = {id(each): number for number, each in enumerate(self.all_rooms)}
-        is_asked = self.apart is not None and self.apart.asked(self.numbers[id(room)], rows, runs)
-        return self.apart if is_asked else None
-
     def close(self) -> None:
         self.forget()
         self.pool.shutdown()
-        if self.apart is not None:
-            self.apart.close()
+        if self.reader is not None:
+            self.reader.close()
         self.current, self.rooms, self.all_rooms = None, [], []  # freed now, not at the next garbage collection
 
+    def _begin(self, step: int, limit: int) -> tuple[int, Future[Ahead]]:
+        return step, self.pool.submit(self._read, self.rooms[0], step, limit)
 
-class Rooms(NamedTuple):
-    """The memory of a block: for its steps, and for its renewals, if there are any."""
+    def _must_wait(self, first: int, limit: int) -> bool:
+        """Return whether the next block goes to memory that the device still reads."""
+        one, other = (rooms.get("renewal") for rooms in self.rooms)
+        if one is not other or self.current is None or not self.current.has_renewals:
+            return False
+        return len(self.programs.span(self.run, first, limit)[1]) > 0
 
-    steps: "Room"
-    renewals: "Room | None"
+    def _read(self, rooms: "dict[Phase, Room]", first: int, limit: int) -> Ahead:
+        last, due = self.programs.span(self.run, first, limit)
+        self._fill(rooms["step"], self.groups, np.arange(first, last, dtype=np.int32))
+        if len(due):
+            self._fill(rooms["renewal"], self.groups, due)
+        renewals = np.full(self.programs.renewals, -1, np.int32)
+        renewals[: len(due)] = due
+        batches = [{phase: room.batches(group) for phase, room in rooms.items()} for group in range(len(self.groups))]
+        return Ahead(first, last, len(due) > 0, [Block(np.int32(first), renewals, each) for each in batches])
+
+    def _fill(self, room: "Room", groups: list[ChainIds], steps: Int[np.ndarray, " steps"]) -> None:
+        """Read the batches of these steps into a room: the separate process copies what it can, and the rest is read
+        here, each file from its beginning to its end."""
+        rows, runs = self._places(room, groups, steps)
+        reader = self._request_rows(room, rows, runs)
+        for column, out in zip(self.columns, room.arrays, strict=True):
+            if not isinstance(column, Column):
+                take(column, rows, runs, out)
+        copied = room.shared if reader is not None and reader.wait() else ()
+        left = [
+            (column, out)
+            for number, (column, out) in enumerate(zip(self.columns, room.arrays, strict=True))
+            if isinstance(column, Column) and number not in copied
+        ]
+        if left:
+            begin, places = time.perf_counter(), np.concatenate([np.arange(a, a + length) for a, length in runs])
+            order = np.argsort(rows, kind="stable")
+            for column, out in left:
+                column.pick(rows[order], places[order], out)
+            self.seconds += time.perf_counter() - begin
+
+    def _places(
+        self, room: "Room", groups: list[ChainIds], steps: Int[np.ndarray, " steps"]
+    ) -> tuple[Int[np.ndarray, " rows"], Int[np.ndarray, "runs 2"]]:
+        """Return the rows that these steps need, and the runs of places where they go, one after the other: the first
+        place and the length of each."""
+        rows, runs, phase = [], [], room.phase
+        for ids, offsets in zip(groups, room.offsets, strict=True):
+            numbers = phase.row_numbers(self.run.evaluation, ids, np.resize(steps, phase.steps))
+            for name, (chains, _, size) in phase.shapes.items():
+                used = int(np.searchsorted(steps, phase.until[name]))
+                rows.append(np.asarray(numbers[name])[:, :used].ravel())
+                runs += [(offsets[name] + chain * phase.steps * size, used * size) for chain in range(chains)]
+        return np.concatenate(rows), np.array(runs)
+
+    def _request_rows(self, room: "Room", rows: np.ndarray, runs: np.ndarray) -> MappedReader | None:
+        """Ask the separate process for the rows of the columns that it can copy. It is started as soon as that is worth
+        while; None until it is ready."""
+        if not room.shared:
+            return None
+        if self.reader is None and self.seconds >= READER_SECONDS:
+            columns = [self.columns[number] for number in room.shared]
+            self.reader = MappedReader(columns, [each.shared.values() for each in self.all_rooms])
+        is_asked = self.reader is not None and self.reader.request(self.all_rooms.index(room), rows, runs)
+        return self.reader if is_asked else None
 
 
 class Room:
-    """Memory for the rows of a block: an array for each column, with the parts of all groups one after the other. The
-    arrays with the numbers `shared` are open to another process."""
+    """Memory for the batches of a block: an array for each column, with the batches of all groups one after the other.
+    The arrays with the numbers `shared` are open to another process."""
 
-    def __init__(
-        self, groups: list[list[Part]], columns: Batch, weights: np.dtype | None, shared: Sequence[int] = ()
-    ) -> None:
-        self.groups, self.offsets, total = groups, list[list[int]](), 0
-        for parts in groups:
-            self.offsets.append([])
-            for part in parts:
-                self.offsets[-1].append(total)
-                total += -(-number_of_rows(jax.tree.leaves(part.batch)[0]) // ROUND) * ROUND
-        leaves, structure = jax.tree.flatten(columns)
-        self.shared = {number: Shared((total, *leaves[number].shape[1:]), leaves[number].dtype) for number in shared}
-        arrays = [
-            self.shared[number].array if number in shared else aligned((total, *leaf.shape[1:]), leaf.dtype)
+    def __init__(self, phase: PhaseRows, row: Minibatch, groups: int, shared: Sequence[int] = ()) -> None:
+        self.phase, self.offsets, total = phase, list[dict[str, int]](), 0
+        for _ in range(groups):
+            self.offsets.append({})
+            for name, shape in phase.shapes.items():
+                self.offsets[-1][name] = total
+                total += -(-math.prod(shape) // ALIGNED_ROWS) * ALIGNED_ROWS
+        leaves, self.structure = jax.tree.flatten(row)
+        self.shared = {number: SharedArray((total, *leaves[number].shape), leaves[number].dtype) for number in shared}
+        self.arrays = [
+            self.shared[number].array if number in shared else allocate((total, *leaf.shape), leaf.dtype)
             for number, leaf in enumerate(leaves)
         ]
-        self.columns = jax.tree.unflatten(structure, arrays)
-        self.weights = None if weights is None else aligned((total,), weights)
         self.views: dict[tuple[int, int], jax.Array] = {}
 
-    def parts(self, group: int) -> Parts:
-        """The parts of a group, on the device."""
-        room, parts = Part(self.columns, self.weights), zip(self.groups[group], self.offsets[group], strict=True)
-        return tuple(jax.tree.map(partial(self.on_device, offset), part, room) for part, offset in parts)
+    def batches(self, group: int) -> dict[str, Minibatch]:
+        """Return the batches of a group, on the device."""
+        return {
+            name: jax.tree.unflatten(
+                self.structure, [self._on_device(number, offset, name) for number in range(len(self.arrays))]
+            )
+            for name, offset in self.offsets[group].items()
+        }
 
-    def on_device(self, offset: int, shape: jax.ShapeDtypeStruct, room: np.ndarray) -> jax.Array:
-        """On a CPU without a copy, once for all blocks: the room is not written to before the device is done."""
-        rows = room[offset : offset + number_of_rows(shape)].reshape(shape.shape)
+    def _on_device(self, number: int, offset: int, name: str) -> jax.Array:
+        """Return a batch of a column: on a CPU without a copy, once for all blocks, since the room is not written to
+        before the device is done."""
+        shape, array = self.phase.shapes[name], self.arrays[number]
+        rows = array[offset : offset + math.prod(shape)].reshape(*shape, *array.shape[1:])
         if jax.default_backend() != "cpu" or rows.dtype.kind not in "fiu" or not rows.size:
-            return jax.device_put(rows)
-        here = id(room), offset
-        if here not in self.views:
-            self.views[here] = jax.dlpack.from_dlpack(rows)
-        return self.views[here]
-
-
-def number_of_rows(shape: jax.ShapeDtypeStruct) -> int:
-    """The number of rows of an array by (chain, step, row, …)."""
-    return math.prod(shape.shape[:3])
-
-
-class Piece(NamedTuple):
-    """Rows that are needed, and the runs of places that they go to, one after the other: the first place and the length
-    of each."""
-
-    rows: np.ndarray
-    runs: np.ndarray
-
-
-def piece_of(wish: Wish, used: np.ndarray | bool, offset: int) -> Piece:
-    """What is needed of the steps that are used, with places from `offset` on."""
-    rows, needed = np.asarray(wish.rows), np.asarray(wish.needed)
-    size, wanted = rows.shape[-1], (needed & used).ravel()
-    begins, ends = np.flatnonzero(np.diff(wanted.astype(np.int8), prepend=0, append=0)).reshape(-1, 2).T
-    runs = np.stack([offset + begins * size, (ends - begins) * size], axis=1)
-    return Piece(rows.reshape(-1, size)[wanted].ravel(), runs)
+            return jnp.asarray(jax.device_put(rows))
+        if (number, offset) not in self.views:
+            self.views[number, offset] = jax.dlpack.from_dlpack(rows)
+        return self.views[number, offset]
 
 
 def take(column: np.ndarray, rows: np.ndarray, runs: np.ndarray, out: np.ndarray) -> None:
-    """Rows of a column in memory into runs of places."""
+    """Copy rows of a column in memory into runs of places."""
     begin = 0
     for place, length in runs.tolist():
         column.take(rows[begin : begin + length], axis=0, out=out[place : place + length], mode="clip")

@@ -6,13 +6,14 @@ leaves, so that changing one recompiles nothing; its words (scheme, expm) are st
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, is_dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_dataclass
 
+from isotherm.data.batches import ExtraBatch
 from isotherm.dynamics import flows
 from isotherm.dynamics.splitting import Moves
 from isotherm.lib import arguments
@@ -22,6 +23,7 @@ from isotherm.targets.noisy import Noisy
 STATIC = {"static": True}  # marks a field that is part of the program rather than of its data
 
 S = TypeVar("S")
+Phase: TypeAlias = Literal["init", "step", "renewal"]  # `renew` is called in the last
 
 
 @runtime_checkable
@@ -82,6 +84,23 @@ class HasTraits(Protocol):
 
 def traits_of(sampler: object) -> Traits:
     return sampler.traits() if isinstance(sampler, HasTraits) else Traits()
+
+
+@runtime_checkable
+class DrawsExtraBatches(Sampler[S], Protocol[S]):
+    """A sampler that evaluates further batches, with `noisy.on(name, position)`."""
+
+    def extra_batches(self, phase: Phase, parameters: int, batch_size: int) -> dict[str, ExtraBatch]:
+        """Return the batches that `init`, `step` or `renew` may evaluate besides the one of the force, by name. Their
+        rows follow from the seed, the chain, the step and the name alone, so that they can be read ahead from disk."""
+        ...
+
+
+def extra_batches(sampler: Sampler[S], phase: Phase, parameters: int, batch_size: int) -> dict[str, ExtraBatch]:
+    """Return the batches that a sampler declares; none if it does not say."""
+    if not isinstance(sampler, DrawsExtraBatches):
+        return {}
+    return sampler.extra_batches(phase, parameters, batch_size)
 
 
 def check_sampler(sampler: object) -> None:

@@ -18,12 +18,13 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
+from isotherm.data.batches import ExtraBatch
 from isotherm.dynamics import flows, homecoming, renewals, scaling, splitting
 from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Estimate, Local, LowRank, Needs
 from isotherm.dynamics.pace import CURVATURE_BOUND, IDENTITY_BOUND, Pace, Rules
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Int, Number, RandomKey, Scalar, Setting, Vector
-from isotherm.samplers.base import STATIC, State, Thermostat, Traits, normals
+from isotherm.samplers.base import STATIC, Phase, State, Thermostat, Traits, normals
 from isotherm.targets.noisy import Noisy
 
 LETTERS = "BEO"
@@ -66,16 +67,26 @@ class ECCAdL(Thermostat):
         """S is an average over the run, so it must be much the same all over the posterior."""
         return super().traits()._replace(chooses_step_size=True, assumes_constant_noise=True)
 
+    def extra_batches(self, phase: Phase, parameters: int, batch_size: int) -> dict[str, ExtraBatch]:
+        """Return the batch that S and K are measured on, where that of the force is too small, and the one whose force
+        says how far the mode is: of as many rows, or few, so that memory for it does not grow with the parameters."""
+        extra, rows = dict[str, ExtraBatch](), self._needs(parameters).rows
+        if rows and phase != "step":
+            extra["estimate"] = ExtraBatch(max(rows, batch_size))
+        if phase == "renewal":
+            extra["distance"] = ExtraBatch(max(rows, homecoming.FORCE_BATCHES * batch_size), homecoming.HOME_STEPS)
+        return extra
+
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
         if jnp.finfo(position.dtype).bits < 32:  # LAPACK has no such eigenvalues, and h²S would leave their range
             raise TypeError(
                 f"init must have 32 or 64 bits for eccadl, got dtype {position.dtype}; convert it: .astype(np.float32)"
             )
-        key, local_key, sketch_key = jax.random.split(key, 3)
-        scale = self._scale(local_key, position, noisy) if self._rescales(position, noisy) else ()
+        key, _, sketch_key = jax.random.split(key, 3)
+        scale = self._scale(position, noisy) if self._rescales(position, noisy) else ()
         state = super().init(key, position, noisy)
         near = jnp.ones_like(state.friction)
-        local = self._local(local_key, position, noisy, self._whitening(scale, position), near)
+        local = self._local(position, noisy, self._whitening(scale, position), near)
         if self.step_size is None and local.covariance.scale == 0 and local.curvature is None:
             raise ValueError(
                 'step_size="auto" takes its measure from the noise of the gradients and from second derivatives; a '
@@ -128,17 +139,15 @@ class ECCAdL(Thermostat):
         estimate, inflation, scale, before = state.memory
         calendar, is_far = self._calendar(state.position.size), homecoming.is_far(inflation)
         due, curvature_due = calendar.is_due(step), calendar.is_curvature_due(step)
-        local_key, renewal_key, force_key = jax.random.split(key, 3)
-        local = self._local(local_key, state.position, noisy, self._whitening(scale, state.position), inflation)
+        renewal_key = jax.random.split(key, 3)[1]  # of three, so that stored low-rank runs go on bit for bit
+        local = self._local(state.position, noisy, self._whitening(scale, state.position), inflation)
         window = homecoming.averaging_window(self.window, inflation)
         estimate = estimate.forget(due & is_far).renewed(due, curvature_due, local, window, renewal_key)
         asked = homecoming.is_measured(step, due, inflation)
-        # Two conditions, of which the outer knows the step alone: where rows come from disk, it is known ahead.
+        # Vmapped, only the outer condition stays a branch, since it is the same for all chains.
         inflation = jax.lax.cond(
             step < homecoming.HOME_STEPS,
-            lambda: jax.lax.cond(
-                asked, lambda: self._inflation(force_key, state, estimate, noisy, step), lambda: inflation
-            ),
+            lambda: jax.lax.cond(asked, lambda: self._inflation(state, estimate, noisy, step), lambda: inflation),
             lambda: jnp.ones_like(inflation),
         )
         pace = jax.lax.cond(due, lambda: self._pace(estimate, inflation, step, noisy), lambda: before)
@@ -185,33 +194,30 @@ class ECCAdL(Thermostat):
         is_own = self.step_size is None and self.mass is None and not noisy.curvature_is_identity
         return is_own and self._needs(position.size).scales
 
-    def _scale(self, key: RandomKey, position: Vector, noisy: Noisy) -> Vector:
-        noisy = noisy.fresh(key, position, self._needs(position.size).rows)
+    def _scale(self, position: Vector, noisy: Noisy) -> Vector:
+        noisy = noisy.on("estimate", position)
         expected, K = noisy.curvature_ratio * noisy.covariance.diagonal(), noisy.curvature
         return scaling.inverse_root_mass(expected, None if K is None else jnp.diagonal(K.dense(position)))
 
     def _whitening(self, scale: Vector | tuple[()], position: Vector) -> Vector | Number:
         return self.inverse_root_mass(position) if isinstance(scale, tuple) else scale
 
-    def _local(self, key: RandomKey, position: Vector, noisy: Noisy, w: Vector | Number, inflation: Scalar) -> Local:
+    def _local(self, position: Vector, noisy: Noisy, w: Vector | Number, inflation: Scalar) -> Local:
         """S and K in mass-whitened variables."""
-        rows = self._needs(position.size).rows
-        if rows:
-            noisy = noisy.fresh(key, position, rows)
+        if self._needs(position.size).rows:
+            noisy = noisy.on("estimate", position)
         S, K = noisy.covariance.whitened(w), noisy.curvature
         share = _curvature_bound(noisy) / (2 * self.temperature * inflation)
         parameters_a_row = position.size * S.sampling_error**2 if noisy.sampling.share else 0.0
         return Local(S, K and K.whitened(w), noisy.curvature_ratio, share, parameters_a_row)
 
-    def _inflation(
-        self, key: RandomKey, state: State, estimate: Estimate, noisy: Noisy, step: Int[Array, ""]
-    ) -> Scalar:
-        position, few = state.position, homecoming.FORCE_BATCHES * noisy.sampling.size
-        # As many rows as S was measured from, or few: the memory for them must not grow with the parameters.
-        large = noisy.fresh(key, position, max(self._needs(position.size).rows, few))
-        force = self._whitening(state.memory.scale, position) * large.force
+    def _inflation(self, state: State, estimate: Estimate, noisy: Noisy, step: Int[Array, ""]) -> Scalar:
+        large = noisy.on("distance", state.position)
+        force = self._whitening(state.memory.scale, state.position) * large.force
         settings = large.sampling, self.temperature, noisy.curvature_ratio
-        return homecoming.measured_inflation(estimate, force, state.momentum, *settings, self._trust(step, position))
+        return homecoming.measured_inflation(
+            estimate, force, state.momentum, *settings, self._trust(step, state.position)
+        )
 
 
 def _curvature_bound(noisy: Noisy) -> float:

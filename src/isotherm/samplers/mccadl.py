@@ -17,14 +17,14 @@ second evaluation.
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 from jax.tree_util import register_dataclass
 
+from isotherm.data.batches import ExtraBatch
 from isotherm.dynamics import splitting
 from isotherm.dynamics.matrix_exponential import ACTIONS
 from isotherm.lib import arguments
 from isotherm.lib.types import Number, RandomKey
-from isotherm.samplers.base import STATIC, State, Thermostat
+from isotherm.samplers.base import STATIC, Phase, State, Thermostat
 from isotherm.targets.noisy import Noisy
 
 LETTERS = "ABCDO"
@@ -38,14 +38,18 @@ class MCCAdL(Thermostat):
     rank: int | None = field(metadata=STATIC)
     covariance_batch: str = field(metadata=STATIC)
 
+    def extra_batches(self, phase: Phase, parameters: int, batch_size: int) -> dict[str, ExtraBatch]:
+        """Return the batch from which S comes, unless that is the one of the force."""
+        own = phase == "step" and self.covariance_batch == "own"
+        return {"covariance": ExtraBatch(batch_size)} if own else {}
+
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
         h = self.step_size_at(state.step, state.position.dtype)
         moves = splitting.moves(self.scheme, LETTERS)
-        key, batch_key = (key, key) if self.covariance_batch == "force" else jax.random.split(key)
 
         def noise_friction(s: State, t: Number) -> State:
             """p ← exp(−tΓ)p with Γ = (h/2)βS."""
-            evaluated = noisy if self.covariance_batch == "force" else noisy.fresh(batch_key, s.position)
+            evaluated = noisy if self.covariance_batch == "force" else noisy.on("covariance", s.position)
             covariance = evaluated.covariance.whitened(self.inverse_root_mass(state.position))
             p, error = ACTIONS[self.expm](covariance, t * h / (2 * self.temperature), s.momentum, self.rank)
             return s._replace(momentum=p, expm_error=error)

@@ -9,7 +9,7 @@ import numpy as np
 
 from isotherm.data import processes
 from isotherm.data.alias_table import AliasTable
-from isotherm.data.batches import Batches, placed
+from isotherm.data.batches import Batches, place
 from isotherm.data.on_disk import host, shapes
 from isotherm.lib import arguments
 from isotherm.lib.progress import Passes
@@ -94,7 +94,7 @@ def _checked(posterior: Posterior, data: Batch, init: Params | None, seed: int) 
     batches = Batches(sum(processes.row_counts(data)), 1)
     init = target.typical_params(seed, 1)[0] if init is None else init
     evaluation, starts = initial_positions(target.plain, data, init, batches, None, 1, seed)
-    data = jax.tree.map(placed, data)
+    data = jax.tree.map(place, data)
     checks.check_starts(evaluation, starts, data)
     return evaluation.target, starts[0], data
 

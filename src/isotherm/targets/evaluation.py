@@ -1,16 +1,40 @@
 """What a random batch says of the posterior at a position: the one place where rows, model and parameters meet."""
 
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
+import numpy as np
 from jax.tree_util import register_dataclass
 
 from isotherm.data.alias_table import AliasTable
-from isotherm.data.batches import Batches, Requests
+from isotherm.data.batches import Batches, ExtraBatch
 from isotherm.data.sharded import BatchShard, Shards
-from isotherm.lib.types import Array, Batch, Float, RandomKey, Scalar, Vector
+from isotherm.lib.types import Array, Batch, Int, RandomKey, Scalar, Vector
 from isotherm.targets.noisy import Noisy
 from isotherm.targets.target import Target
+
+FORCE = "force"  # the batch that is drawn whatever a sampler declares
+Numbers: TypeAlias = Any  # an array of JAX or NumPy, or its shape before there is one
+NO_EXTRA: Mapping[str, ExtraBatch] = MappingProxyType({})
+
+
+class Minibatch(NamedTuple):
+    """The rows of a batch, and how often each of them counts; None if all count alike. Where rows are spread over
+    devices, those of the batch that are here, and what part of it they are."""
+
+    columns: Batch
+    weights: Numbers | None = None
+    shard: BatchShard | None = None
+
+
+class PrefetchedBatches(NamedTuple):
+    """In place of data: the batches that were read for what one chain does next, by name."""
+
+    batches: dict[str, Minibatch]
 
 
 @register_dataclass
@@ -26,45 +50,54 @@ class Evaluation:
     batches: Batches = field(metadata={"static": True})
     table: AliasTable | None = None
 
-    def noisy(self, key: RandomKey, position: Vector, data: Batch) -> tuple[Noisy, RandomKey]:
-        """Force and covariance on a batch drawn with `key`, and a key for what is then done with them."""
+    def noisy(
+        self, key: RandomKey, position: Vector, data: Batch, extra: Mapping[str, ExtraBatch] = NO_EXTRA
+    ) -> tuple[Noisy, RandomKey]:
+        """Return the estimates on a batch drawn with `key`, and a key for what is then done with them. `extra` are the
+        further batches that `Noisy.on` evaluates, by name; one that it is not asked for is not drawn."""
         batch_key, next_key = jax.random.split(key)
+        draws = self._draws(batch_key, extra)
 
-        def fresh(key: RandomKey, position: Vector, rows: int) -> Noisy:
-            larger = self.batches.larger(rows, weighted=self.table is not None)
-            batch, weights, part = self.taken(key, data, larger)
-            return self.at(position, batch, weights, self.batches.size, part)
+        def on(name: str, position: Vector) -> Noisy:
+            if name not in extra:
+                raise ValueError(f"the sampler uses a batch {name!r}, and its extra_batches declares {[*extra]}")
+            return self.at(position, self._take(data, name, *draws[name]), self.batches.size)
 
-        batch, weights, part = self.taken(batch_key, data, self.batches)
-        return replace(self.at(position, batch, weights, shard=part), _fresh=fresh), next_key
+        here = self.at(position, self._take(data, FORCE, *draws[FORCE]))
+        return replace(here, _on=on), next_key
 
-    def taken(
-        self, key: RandomKey, data: Batch, batches: Batches
-    ) -> tuple[Batch, Float[Array, " n"] | None, BatchShard | None]:
-        """A batch, and how often each of its rows counts; None if all count alike. Where the rows are spread over
-        devices, those of the batch that are here, and what part of it they are."""
-        if isinstance(data, Requests):
-            return *data.answer(key, batches, self.table), None
-        if isinstance(data, Shards):
-            return data.taken(key, batches, self.table)
-        if self.table is None:
-            return batches.take(key, data), None, None
-        return *batches.take_weighted(key, data, self.table), None
+    def row_numbers(self, key: RandomKey, extra: Mapping[str, ExtraBatch]) -> dict[str, Int[Array, " n"]]:
+        """Return the numbers of the rows of each batch that `noisy` draws with the same key, by name."""
+        draws = self._draws(jax.random.split(key)[0], extra)
+        return {name: batches.row_numbers(key, self.table) for name, (key, batches) in draws.items()}
 
-    def at(
-        self,
-        position: Vector,
-        batch: Batch,
-        weights: Float[Array, " n"] | None = None,
-        size: int | None = None,
-        shard: BatchShard | None = None,
-    ) -> Noisy:
+    def at(self, position: Vector, batch: Minibatch, size: int | None = None) -> Noisy:
         """Return the estimates on this batch; the covariance is that of batches of `size` rows, if it is given."""
-        N, replace = self.batches.population, self.batches.replace
         return self.target.noisy(
-            position, batch, population=N, replace=replace, size=size, weights=weights, shard=shard
+            position,
+            batch.columns,
+            population=self.batches.population,
+            replace=self.batches.replace,
+            size=size,
+            weights=batch.weights,
+            shard=batch.shard,
         )
 
     def log_prior(self, flat: Vector) -> Scalar:
         """Return the log-prior of flat parameters."""
         return self.target.log_prior(self.target.unravel(flat))
+
+    def _draws(self, key: RandomKey, extra: Mapping[str, ExtraBatch]) -> dict[str, tuple[RandomKey, Batches]]:
+        """Return the key of each batch and how it is drawn, by name."""
+        draws = {FORCE: (key, self.batches)}
+        for name, batch in extra.items():
+            own_key = jax.random.fold_in(key, np.uint32(zlib.crc32(name.encode())))
+            draws[name] = own_key, self.batches.resized(batch.rows, weighted=self.table is not None)
+        return draws
+
+    def _take(self, data: Batch, name: str, key: RandomKey, batches: Batches) -> Minibatch:
+        if isinstance(data, PrefetchedBatches):
+            return data.batches[name]
+        if isinstance(data, Shards):
+            return Minibatch(*data.take(key, batches, self.table))
+        return Minibatch(*batches.take(key, data, self.table))

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from isotherm.data.sharded import BatchShard
-from isotherm.lib.types import Array, Bool, Float, Matrix, Number, RandomKey, Scalar, Vector
+from isotherm.lib.types import Array, Bool, Float, Matrix, Number, Scalar, Vector
 
 HESSIAN_COLUMNS = 64  # computed together
 DENSE_PARAMETERS = 1024  # for which d×d matrices are decomposed: beyond, that takes longer than many steps
@@ -50,9 +50,11 @@ class Covariance:
         return self.scale * (g.T @ g)
 
     def diagonal(self) -> Vector:
+        """Return the diagonal of S."""
         return self.scale * jnp.sum(self._centred() ** 2, axis=0)
 
     def trace(self) -> Scalar:
+        """Return the trace of S."""
         return self.scale * jnp.sum(self._centred() ** 2)
 
     def whitened(self, w: Vector | Number) -> "Covariance":
@@ -185,7 +187,7 @@ class Noisy:
     sampling: Sampling
     curvature_ratio: float
     curvature_is_identity: bool
-    _fresh: Callable[[RandomKey, Vector, int], "Noisy"] | None = None
+    _on: Callable[[str, Vector], "Noisy"] | None = None
 
     @property
     def covariance(self) -> Covariance:
@@ -195,7 +197,8 @@ class Noisy:
     def curvature(self) -> Curvature | None:
         return self._curvature()
 
-    def fresh(self, key: RandomKey, position: Vector, rows: int = 0) -> "Noisy":
-        """Return the estimates at any position on another batch, of at least `rows` rows; S is still meant for batches
-        as large as this one. Where there are no data to draw from, this batch again."""
-        return self if self._fresh is None else self._fresh(key, position, rows)
+    @property
+    def on(self) -> Callable[[str, Vector], "Noisy"]:
+        """Return the function `on(name, position)` of estimates at any position on an extra batch that the sampler has
+        declared; S is still meant for batches as large as this one. Without data to draw from, they are these."""
+        return self._on or (lambda name, position: self)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm.data import processes
-from isotherm.data.batches import filled
+from isotherm.data.batches import pad
 from isotherm.data.on_disk import host, on_disk
 from isotherm.data.processes import cores
 from isotherm.lib.progress import Passes
@@ -90,7 +90,7 @@ class RowSums:
         x64 = jax.dtypes.canonicalize_dtype(np.int64) == np.int64
 
         def one(first: int) -> T:
-            batch = jax.tree.map(lambda column: filled(column[first : first + size], size), self.data)
+            batch = jax.tree.map(lambda column: pad(column[first : first + size], size), self.data)
             weights = np.zeros(size, at.origin.dtype)
             weights[: self.rows - first] = self.weights[first : first + size]
             with jax.enable_x64(x64):  # this setting of JAX is per thread

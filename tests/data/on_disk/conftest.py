@@ -11,7 +11,7 @@ ARRAY = RNG.standard_normal((1000, 3, 2)).astype(np.float32)
 
 @pytest.fixture(autouse=True)
 def nothing_is_small(monkeypatch):
-    monkeypatch.setattr(open_data, "KEPT", 0)
+    monkeypatch.setattr(open_data, "KEPT_BYTES", 0)
     monkeypatch.setattr(open_data, "available", lambda: 0)
 
 

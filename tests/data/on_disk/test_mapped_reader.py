@@ -7,7 +7,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from isotherm.data.on_disk import Apart, Shared, can_be_apart, mapped_reader_process, open_columns
+from isotherm.data.on_disk import MappedReader, SharedArray, mappable_columns, mapped_reader_process, open_columns
 
 ROWS = np.random.default_rng(1).integers(0, 1000, 3000)
 # The first places and the lengths of runs: two, one a row, and of random lengths with one place left out between them.
@@ -24,13 +24,13 @@ def places_of(runs):
 
 
 def picked(apart, rows=ROWS, runs=RUNS[0]):
-    return apart.asked(0, rows, runs) and apart.done()
+    return apart.request(0, rows, runs) and apart.wait()
 
 
 def started(column, dtype=np.float32, rows=6000):
     """The process, when it is there, and the room that it fills."""
-    room = Shared((rows, *column.shape[1:]), np.dtype(dtype))
-    apart, one = Apart([column], [[room]]), (np.zeros(1, int), np.array([[0, 1]]))
+    room = SharedArray((rows, *column.shape[1:]), np.dtype(dtype))
+    apart, one = MappedReader([column], [[room]]), (np.zeros(1, int), np.array([[0, 1]]))
     deadline = time.monotonic() + 60
     while not picked(apart, *one) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -41,7 +41,7 @@ def started(column, dtype=np.float32, rows=6000):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_are_those_of_the_array(stored, array, dtype):
     column = open_columns({"x": stored})["x"]
-    if not can_be_apart([column]):
+    if not mappable_columns([column]):
         pytest.skip("read by chunks")
     apart, room = started(column, dtype)
     with closing(apart):
@@ -55,9 +55,9 @@ def test_rows_are_those_of_the_array(stored, array, dtype):
 def test_which_columns_it_may_map(stored, array, monkeypatch):
     column = open_columns({"x": stored})["x"]
     is_raw = type(column.stored).__name__ == "RawRows"
-    assert can_be_apart([array, column, column]) == ([1, 2] if is_raw else [])
+    assert mappable_columns([array, column, column]) == ([1, 2] if is_raw else [])
     monkeypatch.setattr(os, "sysconf", lambda name: 100)  # 10,000 bytes of memory
-    assert can_be_apart([array, column]) == []
+    assert mappable_columns([array, column]) == []
 
 
 @pytest.mark.parametrize("size", [0, 24_000, 24_127])  # all of the file gone, less than a page, one byte
@@ -86,8 +86,8 @@ def test_columns_are_copied_together(tmp_path, array):
     for name, column in (("x", array), ("y", y)):
         np.save(tmp_path / f"{name}.npy", column)
         columns.append(open_columns(np.load(tmp_path / f"{name}.npy", mmap_mode="r")))
-    rooms = [Shared((3000, 3, 2), np.dtype(np.float32)), Shared((3000,), np.dtype(np.int32))]
-    with closing(Apart([columns[0], columns[1].astype(np.int32)], [rooms])) as apart:
+    rooms = [SharedArray((3000, 3, 2), np.dtype(np.float32)), SharedArray((3000,), np.dtype(np.int32))]
+    with closing(MappedReader([columns[0], columns[1].astype(np.int32)], [rooms])) as apart:
         deadline = time.monotonic() + 60
         while not picked(apart) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -97,7 +97,7 @@ def test_columns_are_copied_together(tmp_path, array):
 
 @pytest.mark.parametrize("most", [1, 7, 100, 10**6])
 def test_copies_are_of_equal_size(most):
-    shares = list(mapped_reader_process.shares(RUNS[2].tolist(), most))
+    shares = list(mapped_reader_process.split_runs(RUNS[2].tolist(), most))
     assert [sum(length for *_, length in share) for share in shares[:-1]] == [most] * (len(shares) - 1)
     parts = [part for share in shares for part in share]
     assert np.concatenate([np.arange(first, first + length) for first, _, length in parts]).tolist() == [*range(3000)]

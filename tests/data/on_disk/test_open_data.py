@@ -12,8 +12,8 @@ def memmap(path, array):
 
 
 def test_the_smallest_columns_are_read_into_memory(tmp_path, monkeypatch):
-    """Up to KEPT bytes together, where all together are not small; what is open_columns stays so."""
-    monkeypatch.setattr(open_data, "KEPT", 1000)
+    """Up to KEPT_BYTES together, where all together are not small; what is open_columns stays so."""
+    monkeypatch.setattr(open_data, "KEPT_BYTES", 1000)
     sizes = {"a": 60, "b": 200, "c": 10, "d": 100}  # 4 bytes each: 40 + 240 + 400 + 800
     data = open_columns({name: memmap(tmp_path / f"{name}.npy", np.arange(n, dtype="f4")) for name, n in sizes.items()})
     assert {name for name, column in data.items() if isinstance(column, Column)} == {"b"}
@@ -24,7 +24,7 @@ def test_the_smallest_columns_are_read_into_memory(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("free", "on_disk"), [(8 * 1480 - 1, {"b", "d"}), (8 * 1480, set())])
 def test_columns_that_are_small_beside_free_memory_are_read_into_it(tmp_path, monkeypatch, free, on_disk):
     """All or none: no larger together than an eighth of it."""
-    monkeypatch.setattr(open_data, "KEPT", 300)
+    monkeypatch.setattr(open_data, "KEPT_BYTES", 300)
     monkeypatch.setattr(open_data, "available", lambda: free)
     sizes = {"a": 60, "b": 200, "c": 10, "d": 100}  # 4 bytes each: 40 + 240 + 400 + 800
     data = open_columns({name: memmap(tmp_path / f"{name}.npy", np.arange(n, dtype="f4")) for name, n in sizes.items()})

@@ -5,16 +5,16 @@ a signal, where a read raises an error that can be reported. Only a separate pro
 """
 
 from isotherm.data.on_disk.column import Column, DataError
-from isotherm.data.on_disk.mapped_reader import Apart, Shared, can_be_apart
+from isotherm.data.on_disk.mapped_reader import MappedReader, SharedArray, mappable_columns
 from isotherm.data.on_disk.open_data import host, on_disk, open_columns, shapes, stream
 
 __all__ = [
-    "Apart",
     "Column",
     "DataError",
-    "Shared",
-    "can_be_apart",
+    "MappedReader",
+    "SharedArray",
     "host",
+    "mappable_columns",
     "on_disk",
     "open_columns",
     "shapes",

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-AHEAD = 3  # blocks that are being read or wait to be used
+BLOCKS_AHEAD = 3  # blocks that are being read or wait to be used
 T = TypeVar("T")
 
 
@@ -87,12 +87,12 @@ class Column:
 
 def read_ahead(read: Callable[[int], T], firsts: range) -> Iterator[tuple[int, T]]:
     """Yield each of `firsts` with the block `read(first)`; the next blocks are read while one is used."""
-    with ThreadPoolExecutor(AHEAD) as pool:
+    with ThreadPoolExecutor(BLOCKS_AHEAD) as pool:
         waiting: deque[tuple[int, Future[T]]] = deque()
         try:
             for first in firsts:
                 waiting.append((first, pool.submit(read, first)))
-                if len(waiting) > AHEAD:
+                if len(waiting) > BLOCKS_AHEAD:
                     begin, job = waiting.popleft()
                     yield begin, job.result()
             for begin, job in waiting:

@@ -1,18 +1,18 @@
-"""How much memory is free, as the system says it."""
+"""How much memory is free, by the system's own account."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 
 def available(root: Path = Path("/")) -> int:
-    """Bytes that this process could take now without any other being pushed out, by Linux's account and by the limits
-    of its control groups; 0 where the system does not say. `root` is the folder that proc and sys are in."""
+    """Return the bytes that this process could take now without any other being pushed out, by Linux's account and by
+    the limits of its control groups; 0 where the system does not say. `root` is the folder of proc and sys."""
     free = 1024 * _bytes(root / "proc/meminfo", "MemAvailable:")
     return max(0, min(free, *_limits(root))) if free else 0
 
 
 def _limits(root: Path) -> Iterator[int]:
-    """What the control groups of this process leave it, of version 2 and of version 1, from the innermost outwards."""
+    """Yield what each control group of this process leaves it, of version 2 or 1, from the innermost outwards."""
     yield 2**63
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -33,7 +33,7 @@ def _limits(root: Path) -> Iterator[int]:
 
 
 def _bytes(path: Path, name: str) -> int:
-    """The number behind a name in a file of lines with a name and a number each; 0 if it is not there."""
+    """Return the number behind a name in a file of lines with a name and a number each; 0 if it is not there."""
     found = (line.split() for line in _text(path).splitlines() if line.startswith(name))
     return next((int(words[1]) for words in found if words[0] == name), 0)
 

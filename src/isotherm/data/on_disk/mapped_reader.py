@@ -27,7 +27,7 @@ from isotherm.data.on_disk.column import Column
 from isotherm.data.on_disk.raw import RawRows
 
 
-class Shared:
+class SharedArray:
     """Memory for an array that another process may share."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
@@ -38,16 +38,16 @@ class Shared:
         self.array = np.frombuffer(mmap.mmap(self.file, size), dtype).reshape(shape)
 
 
-class Apart:
+class MappedReader:
     """The process, which copies rows of `columns` into `rooms`: buffers, each with an array for each column."""
 
-    def __init__(self, columns: Sequence[Column], rooms: Sequence[Collection[Shared]]) -> None:
+    def __init__(self, columns: Sequence[Column], rooms: Sequence[Collection[SharedArray]]) -> None:
         stored = [_raw(column) for column in columns]
         spec = {
             "numpy": str(Path(np.__file__).parents[1]),
-            "columns": [_described(raw.file, raw.shape, raw.dtype, raw.offset, raw.stride) for raw in stored],
+            "columns": [_describe(raw.file, raw.shape, raw.dtype, raw.offset, raw.stride) for raw in stored],
             "needed": [raw.needed for raw in stored],
-            "rooms": [[_described(each.file, each.array.shape, each.array.dtype) for each in room] for room in rooms],
+            "rooms": [[_describe(each.file, each.array.shape, each.array.dtype) for each in room] for room in rooms],
         }
         files = [*(raw.file for raw in stored), *(each.file for room in rooms for each in room)]
         self.line, its_end = socket.socketpair()
@@ -63,9 +63,9 @@ class Apart:
                 env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
             )
 
-    def asked(self, room: int, rows: np.ndarray, runs: np.ndarray) -> bool:
+    def request(self, room: int, rows: np.ndarray, runs: np.ndarray) -> bool:
         """Ask the process to copy rows of all columns to a room, one after the other into `runs` of places, each given
-        by its first place and its length. False if the process is not there; if True, `done` must be called next."""
+        by its first place and its length. False if the process is not there; if True, `wait` must be called next."""
         try:
             if not self.is_ready:
                 self.line.setblocking(False)
@@ -78,7 +78,7 @@ class Apart:
             return False
         return True
 
-    def done(self) -> bool:
+    def wait(self) -> bool:
         """Wait for the answer: whether the process has copied what it was asked for."""
         try:
             return self.line.recv(1) == mapped_reader_process.DONE
@@ -91,7 +91,7 @@ class Apart:
         self.process.wait()
 
 
-def can_be_apart(columns: Sequence[Any]) -> list[int]:
+def mappable_columns(columns: Sequence[Any]) -> list[int]:
     """Which of these columns a separate process may map; none if they are more than half of memory, as the page cache
     may not hold them."""
     if not hasattr(os, "memfd_create") or not sys.executable or getattr(sys, "frozen", False):
@@ -114,6 +114,6 @@ def _raw(column: Column) -> RawRows:
     return column.stored
 
 
-def _described(file: int, shape: tuple[int, ...], dtype: np.dtype, offset: int = 0, stride: int = 0) -> dict[str, Any]:
+def _describe(file: int, shape: tuple[int, ...], dtype: np.dtype, offset: int = 0, stride: int = 0) -> dict[str, Any]:
     stride = stride or dtype.itemsize * int(np.prod(shape[1:]))
     return {"file": file, "shape": shape, "dtype": dtype.str, "offset": offset, "stride": stride}

@@ -16,53 +16,56 @@ from typing import Any
 
 REQUEST = struct.Struct("qqq")  # number of the room, of runs, of rows; then the runs, int64, and the rows, int32
 DONE, FAILED = b"+", b"-"
-COPIERS = 8  # copies that wait for the disk at a time
-LEAST_BYTES, MOST_ROWS = 2**18, 4096  # of one copy: worth handing to a thread, and no long wait for the last
+COPY_THREADS = 8  # copies that wait for the disk at a time
+COPY_BYTES, COPY_ROWS = 2**18, 4096  # of one copy: worth handing to a thread, and no long wait for the last
 
 
 def main() -> None:
-    who, spec = socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2])
+    peer, spec = socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2])
     sys.path.append(spec["numpy"])
     import numpy as np
 
-    def mapped(file: int, shape: list[int], dtype: str, offset: int, stride: int, access: int) -> Any:
+    def open_map(file: int, shape: list[int], dtype: str, offset: int, stride: int, access: int) -> Any:
         inner = np.empty((1, *shape[1:]), dtype).strides[1:]
         return np.ndarray(shape, dtype, mmap.mmap(file, 0, prot=access), offset, (stride, *inner))
 
     def is_whole(column: dict[str, Any], needed: int) -> bool:
         return os.fstat(column["file"]).st_size >= needed
 
-    columns = [mapped(**each, access=mmap.PROT_READ) for each in spec["columns"]]
-    rooms = [[mapped(**each, access=mmap.PROT_READ | mmap.PROT_WRITE) for each in room] for room in spec["rooms"]]
-    who.sendall(DONE)
-    with ThreadPoolExecutor(COPIERS) as pool:
-        while len(request := received(who, REQUEST.size)) == REQUEST.size:
+    columns = [open_map(**each, access=mmap.PROT_READ) for each in spec["columns"]]
+    rooms = [[open_map(**each, access=mmap.PROT_READ | mmap.PROT_WRITE) for each in room] for room in spec["rooms"]]
+    peer.sendall(DONE)
+    with ThreadPoolExecutor(COPY_THREADS) as pool:
+        while len(request := receive(peer, REQUEST.size)) == REQUEST.size:
             number, count, size = REQUEST.unpack(request)
-            runs = np.frombuffer(received(who, 16 * count), np.int64).reshape(count, 2).tolist()
-            rows = np.frombuffer(received(who, 4 * size), np.int32)
+            runs = np.frombuffer(receive(peer, 16 * count), np.int64).reshape(count, 2).tolist()
+            rows = np.frombuffer(receive(peer, 4 * size), np.int32)
             jobs = [
-                pool.submit(copied, column, room, rows, some)
+                pool.submit(copy, column, room, rows, some)
                 for column, room in zip(columns, rooms[number], strict=True)
-                for some in shares(runs, max(LEAST_BYTES // room[:1].nbytes, min(MOST_ROWS, size // COPIERS), 1))
+                for some in split_runs(
+                    runs, max(COPY_BYTES // room[:1].nbytes, min(COPY_ROWS, size // COPY_THREADS), 1)
+                )
             ]
             for job in jobs:
                 job.result()
             # Beyond the end of a file that became shorter, its last page reads as zeros, without a signal.
             are_whole = all(map(is_whole, spec["columns"], spec["needed"]))
-            who.sendall(DONE if are_whole else FAILED)
+            peer.sendall(DONE if are_whole else FAILED)
 
 
-def received(who: socket.socket, size: int) -> bytearray:
-    """So many bytes, or fewer if the other side has closed."""
+def receive(peer: socket.socket, size: int) -> bytearray:
+    """Read `size` bytes, or fewer if the peer has closed."""
     room, done = bytearray(size), 0
-    while done < size and (got := who.recv_into(memoryview(room)[done:])):
+    while done < size and (got := peer.recv_into(memoryview(room)[done:])):
         done += got
     return room[:done]
 
 
-def shares(runs: list[list[int]], most: int) -> Iterator[list[tuple[int, int, int]]]:
-    """Runs cut into shares of at most so many rows, one share a copy. Each piece of a share is the index of its first
-    row in the request, its place, and its length."""
+def split_runs(runs: list[list[int]], most: int) -> Iterator[list[tuple[int, int, int]]]:
+    """Cut runs into shares of at most `most` rows, one share a copy.
+
+    Each piece of a share is the index of its first row in the request, its place, and its length."""
     share, room, begin = list[tuple[int, int, int]](), most, 0
     for place, length in runs:
         done = 0
@@ -78,7 +81,8 @@ def shares(runs: list[list[int]], most: int) -> Iterator[list[tuple[int, int, in
         yield share
 
 
-def copied(column: Any, room: Any, rows: Any, share: list[tuple[int, int, int]]) -> None:
+def copy(column: Any, room: Any, rows: Any, share: list[tuple[int, int, int]]) -> None:
+    """Copy one share of the rows of a column to their places in a room."""
     is_plain = column.flags.c_contiguous and column.flags.aligned and column.dtype == room.dtype
     for begin, place, length in share:
         some, here = rows[begin : begin + length], room[place : place + length]

@@ -18,8 +18,8 @@ from isotherm.lib.types import Batch
 if TYPE_CHECKING:
     import h5py
 
-SHARE = 8  # columns on disk that together take at most 1/8 of the free memory are read into it
-KEPT = 2**28  # bytes: otherwise, the smallest columns are read into memory up to this total: labels, mostly
+FREE_SHARE = 8  # columns on disk that together take at most 1/8 of the free memory are read into it
+KEPT_BYTES = 2**28  # bytes: otherwise, the smallest columns are read into memory up to this total: labels, mostly
 READ_BYTES = 2**20  # that are read together of a dataset that says nothing of chunks
 BLOCK_BYTES = 2**24  # of a block of a stream
 
@@ -27,7 +27,7 @@ BLOCK_BYTES = 2**24  # of a block of a stream
 def open_columns(data: Batch) -> Batch:
     """Return `data` with a `Column` in place of each array on disk.
 
-    Where all are small beside the memory that is free, they are read into it; otherwise the smallest, up to KEPT bytes.
+    Where all are small beside the memory that is free, they are read into it; otherwise the smallest, up to KEPT_BYTES.
     """
     try:
         leaves, structure = jax.tree.flatten(data)
@@ -36,11 +36,11 @@ def open_columns(data: Batch) -> Batch:
     columns = {index: Column(stored) for index, leaf in enumerate(leaves) if (stored := _stored(leaf)) is not None}
     if not columns:
         return data
-    is_small = sum(column.nbytes for column in columns.values()) <= available() // SHARE
+    is_small = sum(column.nbytes for column in columns.values()) <= available() // FREE_SHARE
     kept = 0
     for index, column in sorted(columns.items(), key=lambda item: item[1].nbytes):
         kept += column.nbytes
-        leaves[index] = column[:] if (is_small or kept <= KEPT) and column.ndim else column
+        leaves[index] = column[:] if (is_small or kept <= KEPT_BYTES) and column.ndim else column
     return jax.tree.unflatten(structure, leaves)
 
 

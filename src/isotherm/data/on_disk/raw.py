@@ -10,9 +10,9 @@ import numpy as np
 
 from isotherm.data.on_disk.column import DataError, StoredRows
 
-READERS = 16  # reads that wait for the disk at a time
-TOGETHER = 64  # rows that one reader reads before it puts them in their places
-AT_ONCE = 2**30  # bytes that one call reads: Linux gives no more than 2³¹
+READER_THREADS = 16  # reads that wait for the disk at a time
+READ_ROWS = 64  # rows that one reader reads before it puts them in their places
+CALL_BYTES = 2**30  # bytes that one call reads: Linux gives no more than 2³¹
 
 
 class RawRows(StoredRows):
@@ -39,7 +39,7 @@ class RawRows(StoredRows):
         whole = np.empty((last - first) * self.stride, np.uint8)
         begin, done = self.offset + first * self.stride, 0
         while done < length:
-            got = self._into(whole.data[done : min(length, done + AT_ONCE)], begin + done)
+            got = self._into(whole.data[done : min(length, done + CALL_BYTES)], begin + done)
             done += got
             if not got:
                 raise self._shorter()
@@ -49,7 +49,7 @@ class RawRows(StoredRows):
     def pick(self, rows: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
         if not len(rows) or not self.row_bytes:
             return None
-        parts = max(1, min(READERS, len(rows) // TOGETHER))
+        parts = max(1, min(READER_THREADS, len(rows) // READ_ROWS))
         if parts == 1:
             return self._pick(rows, places, out)
         cuts = np.linspace(0, len(rows), parts + 1).astype(int)
@@ -59,7 +59,7 @@ class RawRows(StoredRows):
         return None
 
     def _pick(self, rows: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
-        for some in (slice(first, first + TOGETHER) for first in range(0, len(rows), TOGETHER)):
+        for some in (slice(first, first + READ_ROWS) for first in range(0, len(rows), READ_ROWS)):
             begins = (self.offset + rows[some] * self.stride).tolist()
             try:
                 got = b"".join(map(os.pread, repeat(self.file), repeat(self.row_bytes), begins))
@@ -87,4 +87,4 @@ class RawRows(StoredRows):
 
 @cache
 def readers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(READERS, "isotherm-read")
+    return ThreadPoolExecutor(READER_THREADS, "isotherm-read")
