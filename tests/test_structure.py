@@ -20,7 +20,7 @@ BOUNDS = {  # figure: (bound, goal)
     "lines": (19_680, 18_500),
     "lines outside paper and tables": (14_570, 13_500),
     "lines with Any": (120, 120),
-    "class names that occur twice": (1, 0),
+    "class names that occur twice": (0, 0),
     "functions above 60 lines": (3, 0),
     "functions above complexity 12": (0, 0),
     "functions with more than 10 arguments": (0, 0),  # but the public ones

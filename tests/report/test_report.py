@@ -9,7 +9,7 @@ import pytest
 import xarray
 
 import isotherm
-from isotherm.diagnostics.check import Moments, Verdict, check_without_data
+from isotherm.diagnostics.check import MomentErrors, Verdict, check_without_data
 from isotherm.diagnostics.stein import SteinMoments, SteinTails
 from isotherm.diagnostics.verdict import Line
 from isotherm.report import html, plots, report
@@ -59,7 +59,7 @@ def moments(parameters):
     found = SteinMoments(shift, error, ratio, error, 0.01, 1.0, 0.01)
     names = tuple(f"theta[{i}]" for i in range(parameters))
     tails = SteinTails(0 * ratio, error, 0.0, 0.01)
-    return Moments(names, found, tails, *(np.full(parameters, bound) for bound in (0.15, 0.2, 0.5)))
+    return MomentErrors(names, found, tails, *(np.full(parameters, bound) for bound in (0.15, 0.2, 0.5)))
 
 
 @pytest.fixture

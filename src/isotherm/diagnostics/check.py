@@ -40,7 +40,7 @@ FORCE_DRAWS = 1024  # at which forces are computed
 OTHER_MODES = "modes that no chain has visited"
 
 
-class Moments(NamedTuple):
+class MomentErrors(NamedTuple):
     """By parameter: how far mean, variance (`found`) and kurtosis (`tails`) are off, with their errors, and how far
     they may be."""
 
@@ -60,7 +60,7 @@ class Verdict:
     table: tuple[Line, ...]
     not_checked: tuple[str, ...]
     passes: float
-    moments: Moments | None = field(default=None, compare=False, repr=False)
+    moments: MomentErrors | None = field(default=None, compare=False, repr=False)
 
     def __bool__(self) -> bool:
         return all(line.good for line in self.table)
@@ -167,7 +167,7 @@ def diverged(tree: Results) -> list[Line]:
 
 def _moments(
     draws: np.ndarray, names: list[str], posterior: Target, params: Params, data: Batch, seed: int, passes: Passes
-) -> Moments:
+) -> MomentErrors:
     rng = np.random.default_rng(seed)
     every = max(1, draws.shape[0] * draws.shape[1] // FORCE_DRAWS)
     some = draws[:, ::every]
@@ -177,9 +177,9 @@ def _moments(
     return bounded(names, stein_moments(z, forces, along), stein_tails(z, forces, along), errors)
 
 
-def bounded(names: list[str], found: SteinMoments, tails: SteinTails, errors: float) -> Moments:
+def bounded(names: list[str], found: SteinMoments, tails: SteinTails, errors: float) -> MomentErrors:
     """Return the moments with their bounds for one parameter, `errors` standard errors or more."""
-    return Moments(
+    return MomentErrors(
         tuple(names),
         found,
         tails,
@@ -194,7 +194,7 @@ def if_right(variance: np.ndarray | float, error: np.ndarray | float) -> np.ndar
     return np.asarray(error / np.maximum(variance, 1.0))
 
 
-def _shift(moments: Moments) -> Line:
+def _shift(moments: MomentErrors) -> Line:
     names, found, bounds = moments.names, moments.found, moments.allowed_shift
     size, worst = found.distance, int(np.argmax(abs(found.shift) / bounds))
     allowed = float(bounds[worst])
@@ -219,7 +219,7 @@ def _trace(found: SteinMoments) -> Line:
     )
 
 
-def _variances(moments: Moments) -> Line:
+def _variances(moments: MomentErrors) -> Line:
     names, found, allowed = moments.names, moments.found, moments.allowed_variance
     worst = int(np.argmax(abs(found.variance - 1) / allowed))
     return Line(
@@ -231,7 +231,7 @@ def _variances(moments: Moments) -> Line:
     )
 
 
-def _tails(moments: Moments) -> Line:
+def _tails(moments: MomentErrors) -> Line:
     names, found, allowed = moments.names, moments.tails, moments.allowed_tails
     on_average, worst = TAILS + 3 * found.mean_error, int(np.argmax(abs(found.excess) / allowed))
     return Line(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isotherm.diagnostics.check import Moments, Verdict, check, check_without_data, watched_draws
+from isotherm.diagnostics.check import MomentErrors, Verdict, check, check_without_data, watched_draws
 from isotherm.diagnostics.convergence import FEWEST_DRAWS, Convergence, convergence
 from isotherm.diagnostics.verdict import STRICT, first_bad_steps, friction_law, has_friction, sizes, temperature_law
 from isotherm.lib.optional import require
@@ -235,7 +235,7 @@ def _thermostat(tree: Results, draws: ShownDraws, good: np.ndarray) -> str:
     return f'<h2>Temperature and friction</h2><div class="pairs">{shown}</div>' if shown else ""
 
 
-def _moments(moments: Moments | None) -> str:
+def _moments(moments: MomentErrors | None) -> str:
     title = "<h2>Mean and variance against the posterior</h2>"
     if moments is None:
         return (

@@ -26,7 +26,7 @@ from isotherm.run.chains import Chains, Snapshot
 from isotherm.run.loop import Carry
 from isotherm.run.plan import Goal, Plan
 from isotherm.run.recorder import Recorder
-from isotherm.samplers.base import traits_of
+from isotherm.samplers.settings import traits_of
 from isotherm.targets.noisy import DENSE_PARAMETERS
 
 CHUNK_SECONDS = 0.25  # the length of a chunk: how often the host looks for signals and shows progress

@@ -26,7 +26,8 @@ from isotherm.run.chains import Chains
 from isotherm.run.execute import make_chains, one_lapack_thread
 from isotherm.run.plan import Plan
 from isotherm.samplers import eccadl
-from isotherm.samplers.base import Sampler, traits_of
+from isotherm.samplers.base import Sampler
+from isotherm.samplers.settings import traits_of
 from isotherm.targets.anchor import anchor
 from isotherm.targets.checks import check_starts
 from isotherm.targets.forces import Forces, spread_of

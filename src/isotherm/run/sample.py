@@ -18,7 +18,6 @@ from isotherm.run.largest_step import BOUND, find
 from isotherm.run.plan import Goal, Plan, make_plan
 from isotherm.run.recorder import Recorder, stored_recorder
 from isotherm.samplers import settings as sampler_settings
-from isotherm.samplers.base import traits_of
 from isotherm.store import anchor, identity
 from isotherm.store.checkpoint import Header
 from isotherm.store.folder import HIDDEN, StorePath, as_path, check_new, locked
@@ -97,7 +96,7 @@ def check_place(store: StorePath | None) -> None:
 
 def with_step_size(run: Run, progress: bool) -> Run:
     """Return the run with a number for step_size="auto", if its sampler does not choose one by itself."""
-    if traits_of(run.sampler).chooses_step_size or getattr(run.sampler, "step_size", None) is not None:
+    if sampler_settings.traits_of(run.sampler).chooses_step_size or getattr(run.sampler, "step_size", None) is not None:
         return run
     found = find(run, BOUND, progress)
     sampler = dataclasses.replace(run.sampler, step_size=found.largest.step_size)  # type: ignore[type-var]

@@ -82,10 +82,6 @@ class HasTraits(Protocol):
         """Return its traits."""
 
 
-def traits_of(sampler: object) -> Traits:
-    return sampler.traits() if isinstance(sampler, HasTraits) else Traits()
-
-
 @runtime_checkable
 class DrawsExtraBatches(Sampler[S], Protocol[S]):
     """A sampler that evaluates further batches, with `noisy.on(name, position)`."""

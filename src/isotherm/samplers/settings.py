@@ -11,13 +11,17 @@ import numpy as np
 
 from isotherm import samplers
 from isotherm.lib.types import Json
-from isotherm.samplers.base import Sampler, traits_of
+from isotherm.samplers.base import HasTraits, Sampler, Traits
 
 NAMES = tuple(name for name in samplers.__all__ if name.islower())  # of the builders
 
 
 def fields(sampler: Sampler[Any]) -> Json:
     return {field.name: getattr(sampler, field.name) for field in dataclasses.fields(sampler)}  # type: ignore[arg-type]
+
+
+def traits_of(sampler: object) -> Traits:
+    return sampler.traits() if isinstance(sampler, HasTraits) else Traits()
 
 
 def attributes(sampler: Sampler[Any]) -> Json:
