@@ -9,10 +9,15 @@ from pathlib import Path
 # Before the first import of JAX, which reads them.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "xla"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+# There is a process of tests on each core, and BLAS threads that wait for one another keep it busy.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import jax
 import jaxtyping
 import pytest
+import threadpoolctl
+
+threadpoolctl.threadpool_limits(1, user_api="blas")  # NumPy's may have been loaded by a plugin of pytest
 
 # Where arrays are computed with; rooms that check a user's arguments themselves are left to do so.
 DYNAMICS = ["dynamics.covariance", "dynamics.matrix_exponential", "dynamics.flows", "dynamics.tridiagonal"]
