@@ -246,7 +246,7 @@ class Trials:
     def positions(self, draws: np.ndarray) -> np.ndarray:
         """Positions in standard deviations. At temperature T these are √T times as large, and the force of what is
         drawn is 1/T of the posterior's."""
-        return self.forces.positions(draws) / self.root_temperature
+        return np.asarray(self.forces.positions(draws) / self.root_temperature)
 
     def bias(self, z: np.ndarray) -> Bias:
         return stein_bias(z, self.forces.at(z * self.root_temperature, self.size) / self.root_temperature)
