@@ -246,3 +246,22 @@ def test_weights():
     assert running(jnp.float32(4.0)) == 0.25
     assert windowed(jnp.float32(1.0), 20.0) == 1.0
     np.testing.assert_allclose(windowed(jnp.float32(1000.0), 20.0), 0.05)
+
+
+@pytest.mark.parametrize("kind", [Dense, LowRank, Diagonal])
+def test_noise_whose_square_float32_does_not_know(kind):
+    """Of 1e22: a linear regression on large numbers. The estimate is that of the same noise in other units."""
+
+    def after(unit):
+        found = first(kind, (unit * gradients(0, SPREAD)).astype(jnp.float32), 4)
+        for seed in range(1, 12):
+            g = (unit * gradients(seed, SPREAD)).astype(jnp.float32)
+            found = renewed(found, g, 20.0, jax.random.key(seed))
+        return found
+
+    large, small = after(2.0**36), after(1.0)
+    for s, right in zip(large.directions(), small.directions(), strict=True):
+        np.testing.assert_allclose(s.noise / 2.0**72, right.noise, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(s.curvature / 2.0**72, right.curvature, rtol=1e-3, atol=1e-3)
+    for name in ("stiffness", "strongest", "ceiling"):
+        np.testing.assert_allclose(getattr(large, name) / 2.0**72, getattr(small, name), rtol=1e-3)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from isotherm.dynamics.covariance.estimate import Condition, Coordinates, Directions, Local, Needs, blend, windowed
-from isotherm.dynamics.covariance.power_method import Outside
+from isotherm.dynamics.covariance.power_method import Outside, norm, unit_of
 from isotherm.lib.types import Array, Float, Matrix, Number, RandomKey, Scalar, Vector
 
 ALIKE = 0.5  # how much of a curvature counts where the noise friction is the same in all directions
@@ -142,7 +142,9 @@ class LowRank(NamedTuple):
         bent = blend(self.bent[i], curving, curvature_weight)
         beside = blend(self.beside[i], inside, curvature_weight)
         others = jnp.arange(self.values.size, dtype=i.dtype) != i
-        turned = jnp.sqrt(jnp.maximum(column[i] * self.values[0], 0)) * q + weight * image
+        unit = unit_of(self.values[-1])
+        scale = unit * jnp.sqrt(jnp.maximum(column[i] / unit * (self.values[0] / unit), 0))
+        turned = scale * q + weight * image
         turns = due & (turned @ turned > 0)
         new = self._orthonormal(jnp.where(turns, turned, q), jnp.where(others & turns, weight * inside, 0), others)
         return self._replace(
@@ -155,9 +157,9 @@ class LowRank(NamedTuple):
     def _orthonormal(self, row: Vector, overlap: Array, others: Array | bool = True) -> Vector:
         """`row` without its `overlap` with those rows of the basis; once more for rounding's sake."""
         row = row - overlap @ self.basis
-        row = row / jnp.linalg.norm(row)
+        row = row / norm(row)
         row = row - jnp.where(others, self.basis @ row, 0) @ self.basis
-        return row / jnp.linalg.norm(row)
+        return row / norm(row)
 
     @property
     def _size(self) -> int:

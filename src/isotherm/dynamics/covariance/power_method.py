@@ -9,6 +9,17 @@ from isotherm.dynamics.covariance.estimate import Condition
 from isotherm.lib.types import Array, Matrix, RandomKey, Scalar, Vector
 
 POWER = 32  # steps of it
+ORDINARY = 1e15  # numbers up to which float32 has room for sums of squares
+
+
+def unit_of(size: Scalar) -> Scalar:
+    """Return a unit in which the squares of numbers up to `size` do not overflow: 1 for those of ordinary size."""
+    return jnp.maximum(size / ORDINARY, 1)
+
+
+def norm(v: Vector) -> Scalar:
+    unit = unit_of(jnp.max(jnp.abs(v)))
+    return unit * jnp.linalg.norm(v / unit)
 
 
 def strongest_direction(matrix: Matrix, scale: Vector) -> tuple[Scalar, Vector]:
@@ -19,10 +30,10 @@ def strongest_direction(matrix: Matrix, scale: Vector) -> tuple[Scalar, Vector]:
 
     def turn(_: Array, v: Vector) -> Vector:
         image = root * (matrix @ (root * v))
-        return image / jnp.maximum(jnp.linalg.norm(image), jnp.finfo(scale.dtype).tiny)
+        return image / jnp.maximum(norm(image), jnp.finfo(scale.dtype).tiny)
 
     v = jax.lax.fori_loop(0, POWER, turn, start / jnp.linalg.norm(start))
-    return jnp.linalg.norm(root * (matrix @ (root * v))), root * v
+    return norm(root * (matrix @ (root * v))), root * v
 
 
 class Outside(NamedTuple):
@@ -38,7 +49,7 @@ class Outside(NamedTuple):
 
     def renewed(self, due: Condition, image: Vector) -> "Outside":
         """`image` is K times the vector, without its part in the span."""
-        size = jnp.linalg.norm(image)
+        size = norm(image)
         turns = due & (size > 0)
         # The norm of Kv is nearer to the largest eigenvalue than v·Kv, and never beyond it.
         strongest = jnp.where(size > self.strongest, size, (self.strongest + size) / 2)
