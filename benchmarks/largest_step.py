@@ -62,10 +62,10 @@ class Scanned(largest_step.Trials):
 
     def judged(self, chains: Any, step_size: float) -> largest_step.Trial:
         plan = largest_step.Plan(self.steps, self.steps // 2, self.steps // 2 // self.draws)
-        draws = largest_step.looked_at(chains, plan, 0)
-        if draws is None:
+        seen = largest_step.looked_at(chains, plan, 0)
+        if seen is None:
             return largest_step.Trial(step_size, None, self.steps, False)
-        found = self.bias(self.positions(draws))
+        found = self.bias(self.positions(seen["position"]))
         return largest_step.Trial(step_size, found, self.steps, largest_step.excess(found, self.bound) <= 0)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from isotherm.diagnostics.stein import Bias, memory_of, stein_bias
 from isotherm.lib import arguments
 from isotherm.lib.progress import Passes, progress_bar
-from isotherm.lib.types import Batch, Json, Params
+from isotherm.lib.types import Batch, Draws, Json, Params
 from isotherm.posterior import Posterior
 from isotherm.run.assemble import Run, RunSettings, assemble
 from isotherm.run.chains import Chains
@@ -44,6 +44,8 @@ MOST_STEPS = 2**15  # of one run
 FORGOTTEN = 0.25  # the variance of chains' means over that of draws, at most: a chain is then worth four draws or more
 SURE = 2.0  # standard errors between the bias and the bound,
 TIGHT = 0.2  # or its error over the bound, at most: as bias grows with h, or faster, h is then known well enough
+DRIFT = 0.05  # of the friction between the halves of what is looked at, relatively, above which it still adapts,
+DRIFT_ERRORS = 4.0  # if that is also more than so many standard errors: nothing is then known of the step size
 GROSS = 1.0  # a bias so large that no memory of the start explains it
 PRECISION = 1.2  # the search ends when the smallest step that fails is at most so many times the largest that passes
 MOST_TRIALS = 40
@@ -167,12 +169,13 @@ def piloted(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Fo
     with line(progress) as show, closing(make_chains(pilot)) as chains, one_lapack_thread():
         check_starts(pilot.evaluation, pilot.starts, pilot.data)
         show("a first run")
-        draws = looked_at(chains, plan, 0)
-    if draws is None:
+        seen = looked_at(chains, plan, 0)
+    if seen is None:
         raise ValueError(
             "no step size can be found: the posterior cannot be anchored, and chains of isotherm.eccadl diverge from "
             "this start; start nearer to the mode"
         )
+    draws = seen["position"]
     with Passes(run.batches.population, progress) as passes:
         plain = posterior.plain
         forces = Forces.around(draws.mean(axis=(0, 1)), spread_of(draws), plain, params, run.data, rng, passes)
@@ -186,16 +189,24 @@ def started(run: Run, flat: np.ndarray) -> Run:
     return run._replace(starts=np.stack(positions))
 
 
-def looked_at(chains: Chains, plan: Plan, step: int) -> np.ndarray | None:
-    """The draws of a plan, by (chain, draw, parameter), going on from `step`; None if a chain diverged."""
+def looked_at(chains: Chains, plan: Plan, step: int) -> Draws | None:
+    """Return positions and statistics of a plan, by (chain, draw, …), from `step` on; None if a chain diverged."""
     parts = []
     while step < plan.steps:
         end = min(plan.steps, step + -(-plan.steps // PIECES))
-        parts.append(chains.advance(plan, step, end)["position"])
+        parts.append(chains.advance(plan, step, end))
         step = end
         if (chains.first_bad_steps >= 0).any():
             return None
-    return np.concatenate(parts).swapaxes(0, 1)
+    return {name: np.concatenate([part[name] for part in parts]).swapaxes(0, 1) for name in parts[0]}
+
+
+def is_drifting(friction: np.ndarray) -> bool:
+    """Return whether a friction, by (chain, draw), still adapts: the noise that it is to take out is not taken out."""
+    early, late = np.array_split(friction, 2, axis=1)
+    change = late.mean(axis=1) - early.mean(axis=1)
+    drift, error = abs(change.mean()), change.std(ddof=1) / len(change) ** 0.5
+    return bool(drift > DRIFT * abs(late.mean()) and drift > DRIFT_ERRORS * error)
 
 
 def first_step(run: Run, forces: Forces) -> float:
@@ -231,10 +242,13 @@ class Trials:
         step, end = 0, FIRST_LOOK
         while True:
             self.show(f"step size {step_size:.3g}, {end:,} steps")
-            draws = looked_at(chains, Plan(end, end // 2, end // 2 // self.draws), step)
-            if draws is None:
+            seen = looked_at(chains, Plan(end, end // 2, end // 2 // self.draws), step)
+            if seen is None:
                 return Trial(step_size, None, end, False)
-            z, last = self.positions(draws), end >= MOST_STEPS
+            z, last = self.positions(seen["position"]), end >= MOST_STEPS
+            if not last and "target_friction" in seen and is_drifting(seen["friction"]):
+                step, end = end, 2 * end
+                continue
             if last or memory_of(z) <= FORGOTTEN or np.mean(z**2) > 1 + GROSS:  # else forces would tell nothing yet
                 found = self.bias(z)
                 forgotten = found.memory <= FORGOTTEN

@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 
 from isotherm.dynamics.covariance.estimate import Condition, Coordinates, Directions, Local, Needs, blend, windowed
-from isotherm.dynamics.covariance.power_method import Outside, norm, unit_of
+from isotherm.dynamics.covariance.power_method import Outside
 from isotherm.lib.types import Array, Float, Matrix, Number, RandomKey, Scalar, Vector
 
 ALIKE = 0.5  # how much of a curvature counts where the noise friction is the same in all directions
 KNOWN_CURVATURE = 1e-3  # K's mean outside the span over its largest eigenvalue, from which distances are known by it
+ORDINARY = 1e15  # noise up to this has a square in float32, with room for a sum
 BLOCK = 2  # how many directions are renewed at a time
 
 
@@ -142,11 +143,14 @@ class LowRank(NamedTuple):
         bent = blend(self.bent[i], curving, curvature_weight)
         beside = blend(self.beside[i], inside, curvature_weight)
         others = jnp.arange(self.values.size, dtype=i.dtype) != i
-        unit = unit_of(self.values[-1])
-        scale = unit * jnp.sqrt(jnp.maximum(column[i] / unit * (self.values[0] / unit), 0))
-        turned = scale * q + weight * image
+        unit = jnp.maximum(jnp.max(jnp.abs(inside)) / ORDINARY, 1)  # 1, unless squares of S would overflow
+        here, least = jnp.maximum(column[i], 0), self.values[0]
+        scale = jnp.where(jnp.isfinite(here * least), jnp.sqrt(here * least), jnp.sqrt(here) * jnp.sqrt(least))
+        turned = scale / unit * q + weight / unit * image
         turns = due & (turned @ turned > 0)
-        new = self._orthonormal(jnp.where(turns, turned, q), jnp.where(others & turns, weight * inside, 0), others)
+        new = self._orthonormal(
+            jnp.where(turns, turned, q), jnp.where(others & turns, weight / unit * inside, 0), others
+        )
         return self._replace(
             basis=self.basis.at[i].set(jnp.where(due, new, q)),
             projected=self.projected.at[i].set(column).at[:, i].set(column),
@@ -157,9 +161,9 @@ class LowRank(NamedTuple):
     def _orthonormal(self, row: Vector, overlap: Array, others: Array | bool = True) -> Vector:
         """`row` without its `overlap` with those rows of the basis; once more for rounding's sake."""
         row = row - overlap @ self.basis
-        row = row / norm(row)
+        row = row / jnp.linalg.norm(row)
         row = row - jnp.where(others, self.basis @ row, 0) @ self.basis
-        return row / norm(row)
+        return row / jnp.linalg.norm(row)
 
     @property
     def _size(self) -> int:

@@ -9,17 +9,12 @@ from isotherm.dynamics.covariance.estimate import Condition
 from isotherm.lib.types import Array, Matrix, RandomKey, Scalar, Vector
 
 POWER = 32  # steps of it
-ORDINARY = 1e15  # numbers up to which float32 has room for sums of squares
-
-
-def unit_of(size: Scalar) -> Scalar:
-    """Return a unit in which the squares of numbers up to `size` do not overflow: 1 for those of ordinary size."""
-    return jnp.maximum(size / ORDINARY, 1)
 
 
 def norm(v: Vector) -> Scalar:
-    unit = unit_of(jnp.max(jnp.abs(v)))
-    return unit * jnp.linalg.norm(v / unit)
+    """Return ‖v‖, also where its square overflows."""
+    plain, largest = jnp.linalg.norm(v), jnp.max(jnp.abs(v))
+    return jnp.where(jnp.isfinite(plain), plain, largest * jnp.linalg.norm(v / largest))
 
 
 def strongest_direction(matrix: Matrix, scale: Vector) -> tuple[Scalar, Vector]:
