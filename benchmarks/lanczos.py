@@ -13,6 +13,7 @@ from matfree import decomp, funm
 
 from isotherm.dynamics import matrix_exponential
 from isotherm.dynamics.tridiagonal import decay
+from isotherm.targets.noisy import estimate
 from isotherm.targets.target import as_target
 from problems import Case, logistic_mnist
 from timing import ratio, turns
@@ -40,7 +41,7 @@ def repeated(case: Case, action: Callable[..., Any], rank: int) -> Callable[[], 
 
     @jax.jit
     def run(theta: Any, v: Any, batch: Any, t: Any) -> Any:
-        covariance = as_target(case.posterior).noisy(theta, batch, population=case.population).covariance
+        covariance = estimate(as_target(case.posterior), theta, batch, population=case.population).covariance
 
         def body(_: Any, u: Any) -> Any:
             return v + 0.1 * action(covariance.matvec, t, u, rank)

@@ -22,6 +22,7 @@ from accuracy import letter_drbm, mnist_network
 from isotherm.run.assemble import RunSettings, assemble
 from isotherm.run.chains import Chains
 from isotherm.run.plan import Plan
+from isotherm.targets.noisy import estimate
 from isotherm.targets.target import as_target
 
 PROBLEMS = {"letter": (letter_drbm, 1000, 3000, 8192), "network": (mnist_network, 256, 8000, 4096)}
@@ -76,11 +77,8 @@ def main():
 
     @jax.jit
     def outside(v, position, Q, batch):
-        S = (
-            dataclasses.replace(as_target(materials.posterior), unravel=unravel)
-            .noisy(position, batch, population=population, size=n)
-            .covariance
-        )
+        target = dataclasses.replace(as_target(materials.posterior), unravel=unravel)
+        S = estimate(target, position, batch, population=population, size=n).covariance
         image = S.matvec(v.astype(Q.dtype))
         return image - (Q @ image) @ Q
 

@@ -25,6 +25,7 @@ from contestants import bare, compiled, isotherms
 from cost import cost
 from isotherm.dynamics import matrix_exponential
 from isotherm.run.execute import one_lapack_thread
+from isotherm.targets.noisy import estimate
 from isotherm.targets.target import as_target
 from peers import blackjax_loop, blackjax_scan, posteriors_loop
 from problems import Case, drbm_letter, linear, logistic_mnist, logistic_wide, network
@@ -118,7 +119,7 @@ def action(repeats: int) -> list[Row]:
     case, steps = logistic_mnist(), {"lanczos": 2000, "taylor": 100, "dense": 100}
     batch = jax.tree.map(lambda column: jnp.asarray(column[: case.batch_size]), case.data)
     theta, t = _typical(case), jnp.float32(case.step_size**2 / 2)
-    covariance = as_target(case.posterior).noisy(theta, batch, population=case.population).covariance
+    covariance = estimate(as_target(case.posterior), theta, batch, population=case.population).covariance
     S = -float(t) * np.asarray(covariance.dense(), np.float64)
     vectors = np.asarray(jax.random.normal(jax.random.key(1), (20, case.d)))
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import isotherm
+from isotherm.targets.noisy import estimate
 from isotherm.targets.target import Target
 
 blackjax = pytest.importorskip("blackjax")
@@ -52,7 +53,7 @@ def test_a_step_is_the_samplers(name):
     @jax.jit
     def expected(state):
         batch = jnp.asarray(ROWS[n : 2 * n])
-        noisy = target.noisy(state.position, batch, population=N)
+        noisy = estimate(target, state.position, batch, population=N)
         return sampler.step(key, state, noisy).position
 
     np.testing.assert_allclose(after.position["mean"], expected(state.sampler), rtol=1e-5)

@@ -15,6 +15,7 @@ import pytest
 import isotherm
 from isotherm.run.loop import observables
 from isotherm.samplers.base import Renewing
+from isotherm.targets.noisy import estimate
 from isotherm.targets.target import as_target
 
 BUILDERS = {
@@ -56,7 +57,7 @@ one_of_a_kind = pytest.mark.parametrize("build", samplers(("sgnht", "sgld").__co
 
 def evaluate(theta, seed=0):
     rng = np.random.default_rng(seed)
-    return as_target(POSTERIOR).noisy(theta, jnp.asarray(rng.standard_normal((8, d)), theta.dtype), population=20)
+    return estimate(as_target(POSTERIOR), theta, jnp.asarray(rng.standard_normal((8, d)), theta.dtype), population=20)
 
 
 def eager_step(sampler, key, state):

@@ -15,6 +15,7 @@ from scipy.special import expit
 
 import isotherm
 from isotherm.dynamics.noise_friction import balanced, kinetic_energy
+from isotherm.targets.noisy import estimate
 from isotherm.targets.target import as_target
 
 N, n, d, STEPS = 60, 12, 5, 200
@@ -43,7 +44,7 @@ def ours(sampler):
     data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
 
     def noisy(theta, rows):
-        found = as_target(POSTERIOR).noisy(theta, jax.tree.map(lambda a: a[rows], data), population=N)
+        found = estimate(as_target(POSTERIOR), theta, jax.tree.map(lambda a: a[rows], data), population=N)
         return dataclasses.replace(found, _on=lambda name, theta: noisy(theta, OWN_ROWS))
 
     keys = jax.random.split(jax.random.key(3), STEPS + 1)
@@ -199,7 +200,7 @@ def test_eccadl(settings, h, start):
     keys = jax.random.split(jax.random.key(3), STEPS + 1)
 
     def noisy(theta, rows):
-        return as_target(POSTERIOR).noisy(theta, jax.tree.map(lambda a: a[rows], data), population=N)
+        return estimate(as_target(POSTERIOR), theta, jax.tree.map(lambda a: a[rows], data), population=N)
 
     @jax.jit
     def one(key, state, rows, own_rows):

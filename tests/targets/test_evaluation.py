@@ -10,6 +10,7 @@ import pytest
 from isotherm.data.alias_table import make_table
 from isotherm.data.batches import Batches, ExtraBatch
 from isotherm.targets.evaluation import Evaluation
+from isotherm.targets.noisy import estimate
 from isotherm.targets.target import Target
 
 RNG = np.random.default_rng(0)
@@ -45,7 +46,7 @@ def test_the_force_on_the_rows_that_were_drawn(make, replace):
     noisy, next_key = run.evaluation.noisy(key, POSITION, run.data)
     batch_key, expected_key = jax.random.split(key)
     batch, _ = run.batches.take(batch_key, run.data)
-    expected = TARGET.noisy(POSITION, batch, population=200, replace=replace)
+    expected = estimate(TARGET, POSITION, batch, population=200, replace=replace)
     np.testing.assert_array_equal(noisy.force, expected.force)
     np.testing.assert_array_equal(noisy.covariance.dense(), expected.covariance.dense())
     assert noisy.curvature_ratio == expected.curvature_ratio
@@ -58,7 +59,7 @@ def test_the_force_on_rows_that_were_drawn_with_other_probabilities(make):
     key = jax.random.key(3)
     noisy, _ = run.evaluation.noisy(key, POSITION, run.data, {"larger": ExtraBatch(10_000)})
     batch, weights = run.batches.take(jax.random.split(key)[0], run.data, run.evaluation.table)
-    expected = TARGET.noisy(POSITION, batch, population=200, weights=weights)
+    expected = estimate(TARGET, POSITION, batch, population=200, weights=weights)
     np.testing.assert_array_equal(noisy.force, expected.force)
     np.testing.assert_array_equal(noisy.covariance.dense(), expected.covariance.dense())
     larger = noisy.on("larger", POSITION)  # weighted too, and not all rows once each
@@ -105,7 +106,7 @@ def test_an_extra_batch_has_the_rows_of_its_name(make, probabilities):
         assert rows[name].shape == (batch.rows,)
         weights = None if probabilities is None else run.evaluation.table.weights[rows[name]]
         columns = jax.tree.map(lambda column, name=name: column[rows[name]], run.data)
-        expected = TARGET.noisy(elsewhere, columns, population=200, size=20, weights=weights)
+        expected = estimate(TARGET, elsewhere, columns, population=200, size=20, weights=weights)
         found = noisy.on(name, elsewhere)
         np.testing.assert_array_equal(found.force, expected.force)
         np.testing.assert_array_equal(found.covariance.dense(), expected.covariance.dense())
@@ -119,5 +120,5 @@ def test_a_batch_that_was_not_declared_is_refused(make):
     noisy, _ = run.evaluation.noisy(jax.random.key(3), POSITION, run.data, EXTRA)
     with pytest.raises(ValueError, match=r"'other', and its extra_batches declares \['small', 'large'\]"):
         noisy.on("other", POSITION)
-    bare = TARGET.noisy(POSITION, run.data, population=200)
+    bare = estimate(TARGET, POSITION, run.data, population=200)
     assert bare.on("other", POSITION) is bare  # a loop of one's own has no data to draw from

@@ -9,6 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import isotherm
+from isotherm.targets.noisy import estimate
 from isotherm.targets.target import Target, as_target
 
 N, n = 40, 9
@@ -48,7 +49,7 @@ def test_force_and_covariance_are_those_of_per_example_gradients(model, replace)
     log_likelihood, params, batch = model()
     params, batch = jax.tree.map(jnp.asarray, (params, batch))
     theta, unravel = ravel_pytree(params)
-    found = Target(log_likelihood, log_prior, unravel).noisy(theta, batch, population=N, replace=replace)
+    found = estimate(Target(log_likelihood, log_prior, unravel), theta, batch, population=N, replace=replace)
     rows = [jax.tree.map(lambda a, i=i: a[i], batch) for i in range(n)]
     g = np.stack([ravel_pytree(jax.grad(log_likelihood)(params, row))[0] for row in rows])
     force = N / n * g.sum(0) - np.asarray(theta)
@@ -73,14 +74,14 @@ def test_force_and_covariance_are_those_of_per_example_gradients(model, replace)
 def test_the_whole_data_without_replacement_has_no_noise():
     log_likelihood, params, batch = logistic()
     posterior = isotherm.Posterior(log_likelihood, log_prior)
-    found = as_target(posterior).noisy(jnp.asarray(params), batch, population=n, replace=False)
+    found = estimate(as_target(posterior), jnp.asarray(params), batch, population=n, replace=False)
     assert np.abs(found.covariance.dense()).max() == 0
 
 
 def test_one_example_has_no_covariance():
     log_likelihood, _, batch = logistic()
     one = jax.tree.map(lambda a: jnp.asarray(a[:1], jnp.float32), batch)
-    found = Target(log_likelihood, log_prior).noisy(jnp.zeros(4), one, population=N)
+    found = estimate(Target(log_likelihood, log_prior), jnp.zeros(4), one, population=N)
     assert np.isfinite(found.force).all()
     with pytest.raises(ValueError, match="batch_size must be at least 2 to estimate a covariance, got 1"):
         found.covariance  # noqa: B018
@@ -99,7 +100,7 @@ def compiled_step(sampler):
     batch = {"x": jnp.ones((BATCH, FEATURES)), "y": jnp.zeros(BATCH, int)}
 
     def noisy(theta, batch):
-        return Target(log_likelihood, log_prior, unravel).noisy(theta, batch, population=1000)
+        return estimate(Target(log_likelihood, log_prior, unravel), theta, batch, population=1000)
 
     def step(key, state, batch):
         return sampler.step(key, state, noisy(state.position, batch))
@@ -154,7 +155,7 @@ def test_a_custom_vjp_goes_backward_only():
 
     square.defvjp(lambda x: (x**2, x), lambda x, g: (2 * x * g,))
     posterior = isotherm.Posterior(lambda theta, x: -square(jnp.sum(theta) - x), lambda theta: -0.5 * jnp.sum(theta**2))
-    noisy = as_target(posterior).noisy(jnp.zeros(2), jnp.ones(3), population=3)
+    noisy = estimate(as_target(posterior), jnp.zeros(2), jnp.ones(3), population=3)
     np.testing.assert_allclose(noisy.force, 6.0)
     np.testing.assert_allclose(noisy.covariance.dense(), 0.0, atol=1e-6)
     with pytest.raises(TypeError, match=r"log_likelihood has a jax\.custom_vjp.* use jax\.custom_jvp"):
@@ -169,7 +170,7 @@ def test_a_linear_solve_is_no_custom_vjp():
 
     posterior = isotherm.Posterior(log_likelihood, lambda theta: -0.5 * jnp.sum(theta**2))
     batch = np.random.default_rng(0).standard_normal((5, 2)).astype(np.float32)
-    covariance = as_target(posterior).noisy(jnp.ones(2), batch, population=9).covariance
+    covariance = estimate(as_target(posterior), jnp.ones(2), batch, population=9).covariance
     v = jnp.array([1.0, -2.0])
     np.testing.assert_allclose(covariance.matvec(v), covariance.dense() @ v, rtol=1e-4)  # float32, a few roundings
 
@@ -183,7 +184,7 @@ def test_the_curvature_of_a_custom_vjp_goes_backward_twice():
 
     square.defvjp(lambda x: (square(x), x), lambda x, g: (2 * x * g,))
     posterior = isotherm.Posterior(lambda theta, x: -square(jnp.sum(theta) - x), lambda theta: -0.5 * jnp.sum(theta**2))
-    noisy = as_target(posterior).noisy(jnp.zeros(2), jnp.ones(3), population=3)
+    noisy = estimate(as_target(posterior), jnp.zeros(2), jnp.ones(3), population=3)
     np.testing.assert_allclose(noisy.curvature.dense(jnp.zeros(2)), 6 * np.ones((2, 2)) + np.eye(2))
 
 
@@ -208,7 +209,7 @@ def wrong_second_derivative():
 
 def test_an_error_in_a_second_derivative_is_raised():
     """It once made the sampler go on as if there were no second derivative."""
-    noisy = wrong_second_derivative().noisy(jnp.zeros(2), jnp.ones(3), population=3)
+    noisy = estimate(wrong_second_derivative(), jnp.zeros(2), jnp.ones(3), population=3)
     np.testing.assert_allclose(noisy.force, 6.0)
     with pytest.raises(ValueError, match="2 is not a slope"):
         noisy.curvature  # noqa: B018
@@ -227,7 +228,7 @@ def test_where_there_is_no_second_derivative_there_is_no_curvature():
         return square(primals[0]), slope * tangents[0]
 
     target = Target(lambda theta, x: -square(jnp.sum(theta) - x), lambda theta: -0.5 * jnp.sum(theta**2))
-    assert target.noisy(jnp.zeros(2), jnp.ones(3), population=3).curvature is None
+    assert estimate(target, jnp.zeros(2), jnp.ones(3), population=3).curvature is None
 
 
 def test_rows_as_many_as_there_are_that_were_drawn_by_weight_are_a_sample():
@@ -235,8 +236,8 @@ def test_rows_as_many_as_there_are_that_were_drawn_by_weight_are_a_sample():
     log_likelihood, params, batch = logistic()
     target, theta = Target(log_likelihood, log_prior), jnp.asarray(params, jnp.float32)
     batch = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), batch)
-    weighted = target.noisy(theta, batch, population=n, size=3, weights=jnp.ones(n))
-    everything = target.noisy(theta, batch, population=n, size=3)
+    weighted = estimate(target, theta, batch, population=n, size=3, weights=jnp.ones(n))
+    everything = estimate(target, theta, batch, population=n, size=3)
     assert (weighted.sampling.share, everything.sampling.share) == (3 / n, 0)
 
 
@@ -252,8 +253,8 @@ def test_a_custom_vjp_is_found_inside_a_loop():
     def log_likelihood(theta, x):
         return jax.lax.scan(lambda total, t: (total - square(t - x), None), jnp.zeros(()), theta)[0]
 
-    noisy = Target(log_likelihood, lambda theta: -0.5 * jnp.sum(theta**2)).noisy(
-        jnp.zeros(2), jnp.ones(3), population=3
+    noisy = estimate(
+        Target(log_likelihood, lambda theta: -0.5 * jnp.sum(theta**2)), jnp.zeros(2), jnp.ones(3), population=3
     )
     with pytest.raises(TypeError, match=r"log_likelihood has a jax\.custom_vjp"):
         noisy.covariance.matvec(jnp.ones(2))

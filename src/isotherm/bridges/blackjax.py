@@ -11,7 +11,7 @@ from isotherm.lib.optional import extra
 from isotherm.lib.types import Batch, Number, Params, RandomKey, Vector
 from isotherm.posterior import Posterior
 from isotherm.samplers.base import Renewing, Sampler, check_sampler
-from isotherm.targets.noisy import Noisy
+from isotherm.targets.noisy import Noisy, estimate
 from isotherm.targets.target import as_target
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def algorithm(
     def noisy(position: Vector, like: Params, minibatch: Batch) -> Noisy:
         _, unravel = ravel_pytree(like)
         here = dataclasses.replace(target, unravel=unravel)
-        return here.noisy(position, minibatch, population=rows, replace=replace)
+        return estimate(here, position, minibatch, population=rows, replace=replace)
 
     def init(position: Params, rng_key: RandomKey, minibatch: Batch) -> AlgorithmState:
         flat, _ = ravel_pytree(position)

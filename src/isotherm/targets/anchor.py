@@ -18,10 +18,10 @@ from isotherm.posterior import Posterior
 from isotherm.targets import checks, forces, newton
 from isotherm.targets.forces import Noise, make_anchored, measure_noise, table_by_leverage, weighted_rows
 from isotherm.targets.newton import CannotAnchor, LogPosterior, Mode, find_mode, inverse_root, moved, turned
-from isotherm.targets.noisy import DENSE_PARAMETERS
+from isotherm.targets.noisy import DENSE_PARAMETERS, refusal
 from isotherm.targets.parameters import MOST_SEED, entry_name, initial_positions
 from isotherm.targets.sums import PROBES, RowSums
-from isotherm.targets.target import Anchored, Coordinates, Findings, Target, refusal, with_defaults
+from isotherm.targets.target import Anchored, Coordinates, Findings, Target, with_defaults
 
 # The way to the mode
 STAGES = ((2_000, 10), forces.CURVATURE_ROWS)  # rows, at least and for each parameter, to look for the mode on first

@@ -13,6 +13,7 @@ from isotherm.data.alias_table import AliasTable
 from isotherm.data.on_disk import Column, host, on_disk, open_columns, shapes, stream
 from isotherm.lib.types import Array, Batch, Float, Params, Scalar, Vector
 from isotherm.targets.evaluation import Evaluation
+from isotherm.targets.noisy import estimate
 from isotherm.targets.target import Target
 
 # The data
@@ -234,7 +235,7 @@ def check_derivatives(evaluation: Evaluation, position: np.ndarray, data: Batch)
 
     def force(position: Vector, data: Batch) -> Vector:
         batch = jax.tree.map(lambda column: column[:2], data)
-        return evaluation.target.noisy(position, batch, population=2).force
+        return estimate(evaluation.target, position, batch, population=2).force
 
     try:
         jax.eval_shape(force, position, shapes(data))

@@ -14,7 +14,7 @@ from isotherm.data.alias_table import AliasTable
 from isotherm.data.batches import Batches, ExtraBatch
 from isotherm.data.sharded import BatchShard, Shards
 from isotherm.lib.types import Array, Batch, Int, RandomKey, Scalar, Vector
-from isotherm.targets.noisy import Noisy
+from isotherm.targets.noisy import Noisy, estimate
 from isotherm.targets.target import Target
 
 FORCE = "force"  # the batch that is drawn whatever a sampler declares
@@ -73,7 +73,8 @@ class Evaluation:
 
     def at(self, position: Vector, batch: Minibatch, size: int | None = None) -> Noisy:
         """Return the estimates on this batch; the covariance is that of batches of `size` rows, if it is given."""
-        return self.target.noisy(
+        return estimate(
+            self.target,
             position,
             batch.columns,
             population=self.batches.population,

@@ -15,6 +15,7 @@ from isotherm.lib.progress import Passes
 from isotherm.lib.types import Array, Batch, Float, Matrix, Params, Scalar, Vector
 from isotherm.targets import checks
 from isotherm.targets.newton import LogPosterior, spectrum, turned
+from isotherm.targets.noisy import estimate
 from isotherm.targets.parameters import flattening
 from isotherm.targets.sums import PROBES, RowSums
 from isotherm.targets.target import Anchored, Coordinates, Target
@@ -55,7 +56,7 @@ def measure_noise(anchored: Anchored, data: Batch, rng: np.random.Generator, pos
 @jax.jit
 def _noise(anchored: Anchored, z: Vector, batch: Batch, weights: Float[Array, " n"]) -> tuple[Matrix, Scalar]:
     """Return S of one row, and the square of the distance of the force from g − z; g, the force at 0, is exact."""
-    noisy = anchored.noisy(z, batch, population=len(anchored.rows.weights), size=1, weights=weights)
+    noisy = estimate(anchored, z, batch, population=len(anchored.rows.weights), size=1, weights=weights)
     at_zero = jax.grad(anchored.exact)(jnp.zeros_like(z))
     return noisy.covariance.dense(), jnp.sum((noisy.force - at_zero + z) ** 2)
 
@@ -203,4 +204,4 @@ def _whitening(target: Target, data: Batch, at: Coordinates, rng: np.random.Gene
 
 @jax.jit
 def _force(anchored: Anchored, z: Vector, batch: Batch, weights: Float[Array, " n"]) -> Vector:
-    return anchored.noisy(z, batch, population=len(anchored.rows.weights), weights=weights).force
+    return estimate(anchored, z, batch, population=len(anchored.rows.weights), weights=weights).force

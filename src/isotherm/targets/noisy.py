@@ -1,13 +1,26 @@
-"""Stochastic estimates at one position, as samplers see them: force, covariance and curvature."""
+"""What a batch says of a log density at one position, as samplers see it: force, covariance and curvature.
 
+With f(θ) = (log π(x_i | θ))_i over a batch of n out of N examples and J its Jacobian,
+
+    F̃ = (N/n) Jᵀ1 + ∇ log π(θ),        S = c Jᵀ(I − 11ᵀ/n) J,
+
+where c = N²/(n(n−1)) for batches drawn with replacement and N(N−n)/(n(n−1)) without. `jax.linearize` gives J· and
+its transpose Jᵀ·, so neither the n×d matrix of per-example gradients nor the d×d covariance is formed. Where rows are
+drawn with unequal probabilities p_i, row i counts 1/(Np_i) times in f; the same formulas then hold.
+"""
+
+import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 
 from isotherm.data.sharded import BatchShard
-from isotherm.lib.types import Array, Bool, Float, Matrix, Number, Scalar, Vector
+from isotherm.lib.types import Array, Batch, Bool, Example, Float, Matrix, Number, Scalar, Vector
+from isotherm.targets.target import Target
 
 HESSIAN_COLUMNS = 64  # computed together
 DENSE_PARAMETERS = 1024  # for which d×d matrices are decomposed: beyond, that takes longer than many steps
@@ -202,3 +215,133 @@ class Noisy:
         """Return the function `on(name, position)` of estimates at any position on an extra batch that the sampler has
         declared; S is still meant for batches as large as this one. Without data to draw from, they are these."""
         return self._on or (lambda name, position: self)
+
+
+def estimate(
+    target: Target,
+    position: Vector,
+    batch: Batch,
+    *,
+    population: int,
+    replace: bool = True,
+    size: int | None = None,
+    weights: Float[Array, " n"] | None = None,
+    shard: BatchShard | None = None,
+) -> Noisy:
+    """Return the estimates at `position` from `batch`, drawn from `population` examples. S is the covariance of batches
+    of `size` examples, if not of as many as these; `weights` and `shard` are those of `BatchDensity`.
+
+    >>> target = Target(
+    ...     lambda theta, example: -0.5 * (example["y"] - example["x"] @ theta) ** 2,
+    ...     lambda theta: -0.5 * jnp.sum(theta**2),
+    ... )
+    >>> estimate(target, jnp.zeros(3), {"x": jnp.eye(3), "y": jnp.ones(3)}, population=6).force
+    Array([2., 2., 2.], dtype=float32)
+    """
+    rows = jax.tree.leaves(batch)[0].shape[0] if shard is None else shard.rows
+    is_everything = size is not None and weights is None and rows == population
+    sampling = Sampling(population, rows, rows if size is None else size, replace, is_everything)
+    return BatchDensity(target, batch, weights, sampling, shard).noisy(position)
+
+
+@dataclass(frozen=True)
+class BatchDensity:
+    """A target on one batch. `weights` are how often each row counts, 1/(Np_i), if they were not drawn with equal
+    probabilities; `shard` says which rows of the batch these are, if others are on other devices."""
+
+    target: Target
+    batch: Batch
+    weights: Float[Array, " n"] | None
+    sampling: Sampling
+    shard: BatchShard | None
+
+    def one(self, position: Vector, example: Example, weight: Scalar | None) -> Scalar:
+        value = self.target.estimated(position, example)
+        return value if weight is None else weight.astype(value.dtype) * value
+
+    def each(self, position: Vector) -> Float[Array, " n"]:
+        """Return f."""
+        values = jax.vmap(self.one, in_axes=(None, 0, 0))(position, self.batch, self.weights)
+        return values if self.shard is None else jnp.where(self.shard.counted, values, 0)
+
+    def gradients(self, position: Vector) -> Float[Array, "n d"]:
+        """Return J."""
+        jacobian: Float[Array, "n d"] = jax.vmap(jax.grad(self.one), (None, 0, 0))(position, self.batch, self.weights)
+        return jacobian
+
+    def energy(self, position: Vector) -> Scalar:
+        """Return −log π(θ | data) up to a constant, or a device's share of it."""
+        devices = 1 if self.shard is None else jax.lax.axis_size(self.shard.axis)
+        scale = self.sampling.population / self.sampling.rows
+        return -scale * jnp.sum(self.each(position)) - self.target.exact(position) / devices
+
+    def total(self, here: Vector) -> Vector:
+        return here if self.shard is None else self.shard.total(here)
+
+    def noisy(self, position: Vector) -> Noisy:
+        """Return the force, by one linearisation, and how to compute its covariance and the curvature."""
+        values, tangents = jax.linearize(self.each, position)
+        transpose = jax.linear_transpose(tangents, position)
+        slope = self.total(transpose(jnp.ones_like(values))[0])
+        rows, is_identity = self.sampling.rows, self.target.curvature_is_identity
+
+        def covariance() -> Covariance:
+            products = partial(forward, tangents), lambda u: transpose(u)[0]
+            here = Covariance(self.sampling.scale, *products, partial(self.gradients, position), rows**-0.5)
+            return here if self.shard is None else SharedCovariance(**vars(here), shard=self.shard, mean=slope / rows)
+
+        def curvature() -> Curvature | None:
+            if is_identity:
+                return Curvature(lambda v: v, identity=True)
+            product = self.hessian_product(position)
+            return None if product is None else Curvature(lambda v: self.total(product(v)))
+
+        force = (self.sampling.population / rows) * slope + jax.grad(self.target.exact)(position)
+        ratio = 0.0 if is_identity else self.sampling.curvature_ratio
+        return Noisy(force, covariance, curvature, self.sampling, ratio, is_identity)
+
+    def hessian_product(self, position: Vector) -> Callable[[Vector], Vector] | None:
+        """Return the product with K of the rows here, if JAX can differentiate the model twice: forward over reverse,
+        or reverse over reverse, which is for a `jax.custom_vjp`."""
+
+        def products(slope: Callable[[Vector], Vector]) -> list[Callable[[Vector], Vector]]:
+            return [
+                lambda v: jax.jvp(slope, (position,), (v,))[1],
+                lambda v: jax.grad(lambda position: slope(position) @ v)(position),
+            ]
+
+        slope = jax.grad(self.energy)
+        for product, of_program in zip(products(slope), products(jax.jit(slope)), strict=True):
+            if refusal(jax.vmap(of_program), position[None]) is None:  # batched, as it will be used
+                return product
+        return None
+
+
+def forward(tangents: Callable[[Vector], Float[Array, " n"]], v: Vector) -> Float[Array, " n"]:
+    """Return J v; refuse a model whose derivatives go backward only, which JAX would only find out when it compiles."""
+    try:
+        jax.eval_shape(jax.vmap(tangents), v[None])
+    except Exception as error:
+        raise TypeError(
+            "log_likelihood has a jax.custom_vjp, through which derivatives go backward only, and this sampler "
+            'needs them forward too; use jax.custom_jvp, or isotherm.eccadl(covariance="dense")'
+        ) from error
+    return tangents(v)
+
+
+def refusal(derivative: Callable[..., Vector], *arguments: object) -> Exception | None:
+    """Return JAX's error if it cannot take a derivative; raise what the model's own code raises.
+
+    The two look alike. But `derivative` is that of a function under `jax.jit`, which JAX traces first and then
+    differentiates by itself: of the model's code only derivatives that the model defines can run meanwhile.
+    """
+    try:
+        jax.eval_shape(derivative, *arguments)
+    except Exception as error:
+        modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        packages = [module.partition(".")[0] for module in modules]
+        inside = packages[len(packages) - packages[::-1].index("isotherm") :]
+        if not {"jax", *sys.stdlib_module_names}.issuperset(inside):
+            raise
+        return error
+    return None

@@ -1,12 +1,4 @@
-"""What a sampler evaluates: a log density as a function of a flat vector, and its derivatives from batches.
-
-With f(θ) = (log π(x_i | θ))_i over a batch of n out of N examples and J its Jacobian,
-
-    F̃ = (N/n) Jᵀ1 + ∇ log π(θ),        S = c Jᵀ(I − 11ᵀ/n) J,
-
-where c = N²/(n(n−1)) for batches drawn with replacement and N(N−n)/(n(n−1)) without. `jax.linearize` gives J· and
-its transpose Jᵀ·, so neither the n×d matrix of per-example gradients nor the d×d covariance is formed. Where rows are
-drawn with unequal probabilities p_i, row i counts 1/(Np_i) times in f; the same formulas then hold.
+"""What a sampler evaluates: a log density as a function of a flat vector, plain or anchored.
 
 An anchored posterior is seen from a point near its mode, the anchor θ̂, so that batches have little left to estimate.
 With T_i the Taylor polynomial of ℓ_i = log π(x_i | θ) at θ̂ to first or second order in δ = θ − θ̂,
@@ -18,8 +10,6 @@ is the same posterior. The bracket is exact; batches estimate the first sum, whi
 by their leverage, so that a row that matters much is drawn often and counts little. `isotherm.anchor` finds all of it.
 """
 
-import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -31,10 +21,8 @@ import numpy as np
 from jax.tree_util import register_dataclass, register_static
 
 from isotherm.data.alias_table import AliasTable
-from isotherm.data.sharded import BatchShard
-from isotherm.lib.types import Array, Batch, Example, Float, Matrix, Number, Params, Results, Scalar, Vector
+from isotherm.lib.types import Batch, Example, Matrix, Number, Params, Results, Scalar, Vector
 from isotherm.posterior import Posterior, PosteriorWithDefaults
-from isotherm.targets.noisy import Covariance, Curvature, Noisy, Sampling, SharedCovariance
 
 Unravel = Callable[[Vector], Params]  # from flat parameters to the user's
 NOT_A_STEP = 2**31  # the random stream of starting points: no step has this number
@@ -55,9 +43,9 @@ class Target(Posterior):
         ...     lambda theta, example: -0.5 * (example["y"] - example["x"] @ theta) ** 2,
         ...     lambda theta: -0.5 * jnp.sum(theta**2),
         ... )
-        >>> batch = {"x": jnp.eye(3), "y": jnp.ones(3)}
-        >>> target.noisy(jnp.zeros(3), batch, population=6).force
-        Array([2., 2., 2.], dtype=float32)
+        >>> example = {"x": jnp.array([1.0, 0.0, 0.0]), "y": jnp.array(1.0)}
+        >>> target.estimated(jnp.zeros(3), example), target.exact(jnp.zeros(3))
+        (Array(-0.5, dtype=float32), Array(-0., dtype=float32))
     """
 
     unravel: Unravel = lambda flat: flat
@@ -103,24 +91,6 @@ class Target(Posterior):
     def exact(self, position: Vector) -> Scalar:
         """Return the part of the log density that is evaluated exactly, up to a constant."""
         return self.log_prior(self.params(position))
-
-    def noisy(
-        self,
-        position: Vector,
-        batch: Batch,
-        *,
-        population: int,
-        replace: bool = True,
-        size: int | None = None,
-        weights: Float[Array, " n"] | None = None,
-        shard: BatchShard | None = None,
-    ) -> Noisy:
-        """Return the estimates at `position` from `batch`, drawn from `population` examples. S is the covariance of
-        batches of `size` examples, if not of as many as these; `weights` and `shard` are those of `BatchDensity`."""
-        rows = jax.tree.leaves(batch)[0].shape[0] if shard is None else shard.rows
-        is_everything = size is not None and weights is None and rows == population
-        sampling = Sampling(population, rows, rows if size is None else size, replace, is_everything)
-        return BatchDensity(self, batch, weights, sampling, shard).noisy(position)
 
 
 class Coordinates(NamedTuple):
@@ -243,109 +213,6 @@ class Anchored(Target):
             f"(plain {float(found.plain_noise):.2g}); {float(found.distance):.2g} standard deviations from the mode "
             f"after {float(found.passes):.1f} passes over the data{modes}>"
         )
-
-
-@dataclass(frozen=True)
-class BatchDensity:
-    """A target on one batch. `weights` are how often each row counts, 1/(Np_i), if they were not drawn with equal
-    probabilities; `shard` says which rows of the batch these are, if others are on other devices."""
-
-    target: Target
-    batch: Batch
-    weights: Float[Array, " n"] | None
-    sampling: Sampling
-    shard: BatchShard | None
-
-    def one(self, position: Vector, example: Example, weight: Scalar | None) -> Scalar:
-        value = self.target.estimated(position, example)
-        return value if weight is None else weight.astype(value.dtype) * value
-
-    def each(self, position: Vector) -> Float[Array, " n"]:
-        """Return f."""
-        values = jax.vmap(self.one, in_axes=(None, 0, 0))(position, self.batch, self.weights)
-        return values if self.shard is None else jnp.where(self.shard.counted, values, 0)
-
-    def gradients(self, position: Vector) -> Float[Array, "n d"]:
-        """Return J."""
-        jacobian: Float[Array, "n d"] = jax.vmap(jax.grad(self.one), (None, 0, 0))(position, self.batch, self.weights)
-        return jacobian
-
-    def energy(self, position: Vector) -> Scalar:
-        """Return −log π(θ | data) up to a constant, or a device's share of it."""
-        devices = 1 if self.shard is None else jax.lax.axis_size(self.shard.axis)
-        scale = self.sampling.population / self.sampling.rows
-        return -scale * jnp.sum(self.each(position)) - self.target.exact(position) / devices
-
-    def total(self, here: Vector) -> Vector:
-        return here if self.shard is None else self.shard.total(here)
-
-    def noisy(self, position: Vector) -> Noisy:
-        """Return the force, by one linearisation, and how to compute its covariance and the curvature."""
-        values, tangents = jax.linearize(self.each, position)
-        transpose = jax.linear_transpose(tangents, position)
-        slope = self.total(transpose(jnp.ones_like(values))[0])
-        rows, is_identity = self.sampling.rows, self.target.curvature_is_identity
-
-        def covariance() -> Covariance:
-            products = partial(forward, tangents), lambda u: transpose(u)[0]
-            here = Covariance(self.sampling.scale, *products, partial(self.gradients, position), rows**-0.5)
-            return here if self.shard is None else SharedCovariance(**vars(here), shard=self.shard, mean=slope / rows)
-
-        def curvature() -> Curvature | None:
-            if is_identity:
-                return Curvature(lambda v: v, identity=True)
-            product = self.hessian_product(position)
-            return None if product is None else Curvature(lambda v: self.total(product(v)))
-
-        force = (self.sampling.population / rows) * slope + jax.grad(self.target.exact)(position)
-        ratio = 0.0 if is_identity else self.sampling.curvature_ratio
-        return Noisy(force, covariance, curvature, self.sampling, ratio, is_identity)
-
-    def hessian_product(self, position: Vector) -> Callable[[Vector], Vector] | None:
-        """Return the product with K of the rows here, if JAX can differentiate the model twice: forward over reverse,
-        or reverse over reverse, which is for a `jax.custom_vjp`."""
-
-        def products(slope: Callable[[Vector], Vector]) -> list[Callable[[Vector], Vector]]:
-            return [
-                lambda v: jax.jvp(slope, (position,), (v,))[1],
-                lambda v: jax.grad(lambda position: slope(position) @ v)(position),
-            ]
-
-        slope = jax.grad(self.energy)
-        for product, of_program in zip(products(slope), products(jax.jit(slope)), strict=True):
-            if refusal(jax.vmap(of_program), position[None]) is None:  # batched, as it will be used
-                return product
-        return None
-
-
-def forward(tangents: Callable[[Vector], Float[Array, " n"]], v: Vector) -> Float[Array, " n"]:
-    """Return J v; refuse a model whose derivatives go backward only, which JAX would only find out when it compiles."""
-    try:
-        jax.eval_shape(jax.vmap(tangents), v[None])
-    except Exception as error:
-        raise TypeError(
-            "log_likelihood has a jax.custom_vjp, through which derivatives go backward only, and this sampler "
-            'needs them forward too; use jax.custom_jvp, or isotherm.eccadl(covariance="dense")'
-        ) from error
-    return tangents(v)
-
-
-def refusal(derivative: Callable[..., Vector], *arguments: object) -> Exception | None:
-    """Return JAX's error if it cannot take a derivative; raise what the model's own code raises.
-
-    The two look alike. But `derivative` is that of a function under `jax.jit`, which JAX traces first and then
-    differentiates by itself: of the model's code only derivatives that the model defines can run meanwhile.
-    """
-    try:
-        jax.eval_shape(derivative, *arguments)
-    except Exception as error:
-        modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
-        packages = [module.partition(".")[0] for module in modules]
-        inside = packages[len(packages) - packages[::-1].index("isotherm") :]
-        if not {"jax", *sys.stdlib_module_names}.issuperset(inside):
-            raise
-        return error
-    return None
 
 
 def as_target(posterior: Posterior) -> Target:

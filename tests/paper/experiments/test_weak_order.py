@@ -8,16 +8,19 @@ import numpy as np
 import pytest
 
 from isotherm.paper.experiments import weak_order
+from isotherm.targets.noisy import estimate
+from isotherm.targets.target import as_target
 
 
 def test_the_known_covariance_is_what_batches_estimate():
     x = jnp.asarray(weak_order.data())
     theta = jnp.zeros(weak_order.D)
-    known = weak_order.KNOWN.noisy(theta, x[:10], population=weak_order.N).covariance
+    target = as_target(weak_order.POSTERIOR)
+    known = weak_order.with_known_covariance(estimate(target, theta, x[:10], population=weak_order.N)).covariance
     np.testing.assert_allclose(known.dense(), weak_order.known_covariance(), rtol=1e-4, atol=1)
     v = jax.random.normal(jax.random.key(0), theta.shape)
     np.testing.assert_allclose(known.matvec(v), known.dense() @ v, rtol=1e-4)
-    whole = weak_order.ESTIMATED.noisy(theta, x, population=weak_order.N).covariance.dense()
+    whole = estimate(target, theta, x, population=weak_order.N).covariance.dense()
     # All rows as one batch: the same up to n and the divisor N − 1.
     scale = weak_order.N / weak_order.BATCH
     np.testing.assert_allclose(scale * whole, known.dense(), rtol=2e-3, atol=20)

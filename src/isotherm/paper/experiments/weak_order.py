@@ -14,28 +14,29 @@ mCCAdL's curve bends above.
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import register_static
+from jax.tree_util import register_dataclass
 
 from isotherm import samplers
-from isotherm.lib.types import Batch, Json, Scalar, Vector
+from isotherm.lib.types import Json, RandomKey, Scalar, Vector
 from isotherm.paper.experiments import plots
 from isotherm.paper.experiments.cell import draw_tree, first_bad_step
 from isotherm.paper.experiments.experiment import Options
 from isotherm.paper.experiments.jobs import Job, JobResult
 from isotherm.paper.experiments.report import Section
 from isotherm.paper.experiments.tasks import LABELS
+from isotherm.posterior import Posterior
 from isotherm.report.html import Entry, Table
+from isotherm.samplers.base import State
+from isotherm.samplers.mccadl import MCCAdL
 from isotherm.samplers.settings import attributes
 from isotherm.targets.noisy import Covariance, Noisy
-from isotherm.targets.target import Target
 
 N, BATCH, D = 2_000, 100, 10
 STEPS, QUICK_STEPS = 40_000, 4_000
@@ -70,36 +71,43 @@ def known_covariance() -> np.ndarray:
     return N**2 / BATCH * np.cov(data().astype(np.float64).T, bias=True)
 
 
-@register_static
-class Known(Target):
-    """The same posterior, with the covariance of its noisy force known rather than estimated."""
-
-    def noisy(self, position: Vector, batch: Batch, **more: Any) -> Noisy:
-        estimated = super().noisy(position, batch, **more)
-        values, vectors = np.linalg.eigh(known_covariance())
-        root = jnp.asarray(vectors * np.sqrt(values), position.dtype)
-        # A pair of rows ±r has mean zero, which is what Covariance takes out.
-        rows = jnp.concatenate([root.T, -root.T]) / math.sqrt(2)
-        known = Covariance(1.0, lambda v: rows @ v, lambda u: rows.T @ u, lambda: rows)
-        return replace(estimated, _covariance=lambda: known)
+def with_known_covariance(noisy: Noisy) -> Noisy:
+    values, vectors = np.linalg.eigh(known_covariance())
+    root = jnp.asarray(vectors * np.sqrt(values), noisy.force.dtype)
+    # A pair of rows ±r has mean zero, which is what Covariance takes out.
+    rows = jnp.concatenate([root.T, -root.T]) / math.sqrt(2)
+    known = Covariance(1.0, lambda v: rows @ v, lambda u: rows.T @ u, lambda: rows)
+    return replace(noisy, _covariance=lambda: known)
 
 
-ESTIMATED, KNOWN = Target(log_likelihood, log_prior), Known(log_likelihood, log_prior)
+@register_dataclass
+@dataclass(frozen=True)
+class KnownMCCAdL(MCCAdL):
+    """mCCAdL with the covariance of the noisy force known rather than estimated."""
+
+    def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
+        return super().init(key, position, with_known_covariance(noisy))
+
+    def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
+        return super().step(key, state, with_known_covariance(noisy))
+
+
+POSTERIOR = Posterior(log_likelihood, log_prior)
 
 
 def sampler(variant: str, step_size: float) -> samplers.Sampler:
     """Build the sampler of a variant, with Lanczos at full rank, so that C is exact."""
     more = {"rank": D} if variant.startswith("mccadl") else {}
-    return getattr(samplers, variant.removesuffix("-known"))(step_size, FRICTION, thermal_mass=THERMAL_MASS, **more)
+    built = getattr(samplers, variant.removesuffix("-known"))(step_size, FRICTION, thermal_mass=THERMAL_MASS, **more)
+    return KnownMCCAdL(**vars(built)) if variant.endswith("-known") else built
 
 
 def bias(variant: str, step_size: float, steps: int) -> Json:
     """Measure (⟨|θ − x̄|²⟩ − D/N)/(D/N) with its standard error over chains."""
     began = time.perf_counter()
     centre = data().mean(axis=0, dtype=np.float64)
-    target, init = KNOWN if variant.endswith("-known") else ESTIMATED, centre.astype(np.float32)
     settings = {**SETTINGS, "steps": steps, "thin": steps // 10}
-    tree = draw_tree(target, sampler(variant, step_size), data(), init, settings)
+    tree = draw_tree(POSTERIOR, sampler(variant, step_size), data(), centre.astype(np.float32), settings)
     first_bad = first_bad_step(tree)
     mean, variance = (np.asarray(tree[f"posterior_{moment}"]["theta"], np.float64) for moment in ("mean", "variance"))
     relative = N * (variance + (mean - centre) ** 2).mean(axis=1) - 1
