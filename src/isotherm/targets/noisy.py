@@ -30,7 +30,9 @@ DENSE_PARAMETERS = 1024  # for which d×d matrices are decomposed: beyond, that 
 class Covariance:
     """The covariance S of the noisy force, as a lazy linear operator.
 
-    `sampling_error` is the relative error of S: 1/√n if it was estimated from n examples.
+    `sampling_error` is the relative error of S: 1/√n if it was estimated from n examples. Where rows of the batch are
+    on other devices, `shard` says which are here, and `mean` is the mean gradient over the whole batch, which every
+    device knows of the force; each product is then summed over devices, and that is all that they exchange.
     """
 
     scale: float
@@ -38,11 +40,15 @@ class Covariance:
     cotangents: Callable[[Float[Array, " n"]], Vector]
     gradients: Callable[[], Float[Array, "n d"]]
     sampling_error: float = 0.0
+    shard: BatchShard | None = None
+    mean: Vector | None = None
 
     def matvec(self, v: Vector) -> Vector:
         """Return S v: one product with J and one with Jᵀ."""
         u = self.tangents(v)
-        return self.scale * self.cotangents(u - u.mean())
+        if self.shard is None or self.mean is None:
+            return self.scale * self.cotangents(u - u.mean())
+        return self._total(self.scale * self.cotangents(jnp.where(self.shard.counted, u - self.mean @ v, 0)))
 
     def halves(self, v: Vector) -> tuple[Vector, Vector]:
         """Return two independent estimates of S v, from even and odd rows; their product is unbiased."""
@@ -60,15 +66,15 @@ class Covariance:
     def dense(self) -> Matrix:
         """Return S itself, one product of centred per-example gradients."""
         g = self._centred()
-        return self.scale * (g.T @ g)
+        return self._total(self.scale * (g.T @ g))
 
     def diagonal(self) -> Vector:
         """Return the diagonal of S."""
-        return self.scale * jnp.sum(self._centred() ** 2, axis=0)
+        return self._total(self.scale * jnp.sum(self._centred() ** 2, axis=0))
 
     def trace(self) -> Scalar:
         """Return the trace of S."""
-        return self.scale * jnp.sum(self._centred() ** 2)
+        return self._total(self.scale * jnp.sum(self._centred() ** 2))
 
     def whitened(self, w: Vector | Number) -> "Covariance":
         """Return diag(w) S diag(w): with w = M^(−1/2), the covariance of the mass-whitened force."""
@@ -79,55 +85,23 @@ class Covariance:
             tangents=lambda v: self.tangents(w * v),
             cotangents=lambda u: w * self.cotangents(u),
             gradients=lambda: self.gradients() * jnp.reshape(w, (1, -1)),
+            mean=None if self.mean is None else w * self.mean,
         )
 
     def _centred(self) -> Float[Array, "n d"]:
         g = self.gradients()
-        return g - g.mean(axis=0, keepdims=True)
+        if self.shard is None or self.mean is None:
+            return g - g.mean(axis=0, keepdims=True)
+        return jnp.where(self.shard.counted[:, None], g - self.mean[None, :], 0)
 
     def _every_second(self, n: int, first: int) -> Bool[Array, " n"]:
         """Return which of n rows have the numbers `first`, `first` + 2, …"""
-        return jnp.arange(n) % 2 == first
+        shard = self.shard
+        return jnp.arange(n) % 2 == first if shard is None else shard.counted & (shard.places % 2 == first)
 
     def _total(self, here: Array) -> Array:
         """Return the sum over all rows of a batch, given that over the rows here."""
-        return here
-
-
-@dataclass(frozen=True, kw_only=True)
-class SharedCovariance(Covariance):
-    """S where each product is summed over devices, and that is all that they exchange. `mean` is the mean gradient over
-    the whole batch, which every device knows of the force."""
-
-    shard: BatchShard
-    mean: Vector
-
-    def matvec(self, v: Vector) -> Vector:
-        u = jnp.where(self.shard.counted, self.tangents(v) - self.mean @ v, 0)
-        return self.shard.total(self.scale * self.cotangents(u))
-
-    def dense(self) -> Matrix:
-        return self.shard.total(super().dense())
-
-    def diagonal(self) -> Vector:
-        return self.shard.total(super().diagonal())
-
-    def trace(self) -> Scalar:
-        return self.shard.total(super().trace())
-
-    def whitened(self, w: Vector | Number) -> Covariance:
-        if isinstance(w, float) and w == 1.0:
-            return self
-        return replace(super().whitened(w), mean=w * self.mean)  # type: ignore[call-arg]
-
-    def _centred(self) -> Float[Array, "n d"]:
-        return jnp.where(self.shard.counted[:, None], self.gradients() - self.mean[None, :], 0)
-
-    def _every_second(self, n: int, first: int) -> Bool[Array, " n"]:
-        return self.shard.counted & (self.shard.places % 2 == first)
-
-    def _total(self, here: Array) -> Array:
-        return self.shard.total(here)
+        return here if self.shard is None else self.shard.total(here)
 
 
 @dataclass(frozen=True)
@@ -286,9 +260,9 @@ class BatchDensity:
         rows, is_identity = self.sampling.rows, self.target.curvature_is_identity
 
         def covariance() -> Covariance:
-            products = partial(forward, tangents), lambda u: transpose(u)[0]
-            here = Covariance(self.sampling.scale, *products, partial(self.gradients, position), rows**-0.5)
-            return here if self.shard is None else SharedCovariance(**vars(here), shard=self.shard, mean=slope / rows)
+            products = partial(forward, tangents), lambda u: transpose(u)[0], partial(self.gradients, position)
+            mean = None if self.shard is None else slope / rows
+            return Covariance(self.sampling.scale, *products, rows**-0.5, self.shard, mean)
 
         def curvature() -> Curvature | None:
             if is_identity:
