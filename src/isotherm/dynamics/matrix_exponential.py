@@ -76,7 +76,7 @@ class Krylov(NamedTuple):
         return Krylov(basis, _put(self.alphas, alpha, j, 0), _put(self.betas, self.residual, j, 0), beta, scale, j + 1)
 
     def closed(self) -> "Krylov":
-        """The space with its last vector, without the product that would give the α of this vector and the β after it.
+        """Return the space with its last vector, without the product that would give its α and the β after it.
 
         They are guessed, α as 2β and the β after it as β: the coefficients of a spectrum that fills an interval from 0
         tend to one β and α = 2β. A wrong guess costs as much as the β after it would, so the space is nearly as good as
@@ -124,7 +124,7 @@ class Growing(NamedTuple):
         return Growing(space, self._tightened(space, t, most))
 
     def _tightened(self, space: Krylov, t: Number, most: int) -> Bound:
-        """The bound once the space has grown; its determinant by the three-term recurrence."""
+        """Return the bound once the space has grown; its determinant by the three-term recurrence."""
         (product, determinant, before), last, m = self.bound, space.size - 1, most + 1
         alpha, beta = space.alphas[last], space.betas[last]
         following = (1 + t * alpha / m) * determinant - (t * beta / m) ** 2 * before
@@ -197,7 +197,7 @@ def taylor(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tu
     def size(x: Vector) -> Scalar:
         return jnp.max(jnp.abs(x))
 
-    def term(carry: tuple) -> tuple:
+    def term(carry: tuple[Array, Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array, Array]:
         j, b, total, last, _ = carry
         b = -(t / (s * (j + 1).astype(v.dtype))) * (covariance.matvec(b) - shift * b)
         total = total + b

@@ -25,7 +25,7 @@ from isotherm.lib.types import Array, Float, Number
 
 Values = Float[Array, "..."]
 
-NEWTON = 4  # steps from an upper bound: within 1e-4 of the root where κ < 1 (tests/dynamics/test_balance.py)
+NEWTON = 4  # steps from an upper bound: within 1e-4 of the root where κ < 1 (tests/dynamics/test_noise_friction.py)
 LEAST = 1e-12  # stands for no friction; one can still divide by its square in float32
 STEEP = 0.1  # the least dx/dy that Newton's method divides by, so that its steps stay bounded
 
@@ -49,11 +49,12 @@ def balanced(x: Values, curvature: Values, loss: Number) -> Values:
         value, slope = jax.jvp(lambda y: noise_balanced_by(y, curvature, loss), (y,), (jnp.ones_like(y),))
         return jnp.maximum(y - (value - x) / jnp.maximum(slope, STEEP), LEAST)
 
-    return jax.lax.fori_loop(0, NEWTON, closer, begin)
+    root: Values = jax.lax.fori_loop(0, NEWTON, closer, begin)
+    return root
 
 
 def kinetic_energy(y: Values, loss: Number) -> Values:
-    """The mean of βp² over the two halves of E in equilibrium: 1 up to a term of order yζ, whatever κ."""
+    """Return the mean of βp² over the two halves of E in equilibrium: 1 up to a term of order yζ, whatever κ."""
     a, keep = jnp.exp(-y / 2), 1 - loss
     g, b, both = decay_average(y / 2) / 2, 1 + keep * a, 1 + keep * a * a
     kicked = 2 * (1 - g * loss * (2 - loss) * (a + (1 - keep * a * a) / (2 * b))) / (g * b * both)

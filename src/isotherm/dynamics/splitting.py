@@ -21,7 +21,7 @@ MOVING = "AE"  # letters that change the position, after which the force would h
 
 
 def moves(word: str, letters: str) -> Moves:
-    """The (letter, fraction of h) of a step, its kick first. `letters` are those the sampler knows and needs.
+    """Return the (letter, fraction of h) of a step, its kick first. `letters` are those the sampler needs.
 
     >>> moves("BAODCDOAB", "ABCDO")
     (('B', 1.0), ('A', 0.5), ('O', 0.5), ('D', 0.5), ('C', 1.0), ('D', 0.5), ('O', 0.5), ('A', 0.5))

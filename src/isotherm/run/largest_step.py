@@ -104,7 +104,7 @@ def largest_step(
     replace: bool = True,
     progress: bool = True,
 ) -> float:
-    """The largest step size with which `sampler` is right, up to a bound, found by short runs.
+    """Find the largest step size with which `sampler` is right, up to a bound, by short runs.
 
     It needs no reference: the bias of a run follows from the gradients of the log posterior at its draws, as in
     `isotherm.check`. It anchors the posterior (`isotherm.anchor`), to know where to start and how wide it is, or makes
@@ -133,7 +133,7 @@ def largest_step(
 
 
 def find(run: Run, bound: float, progress: bool) -> Found:
-    """The largest step size of the run's sampler on the run's posterior and data; its own step size does not matter."""
+    """Find the largest step size of the run's sampler on its posterior and data; its own step size does not matter."""
     if run.starts.shape[1] > DENSE_PARAMETERS:
         raise ValueError(
             f"the model has {run.starts.shape[1]:,} parameters, and finding a step size needs d×d matrices, for up to "
@@ -146,7 +146,7 @@ def find(run: Run, bound: float, progress: bool) -> Found:
 
 
 def surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Forces, int]:
-    """The run with CHAINS starts at typical draws, the forces near them, and the rows that one of those needs."""
+    """Return the run with CHAINS starts at typical draws, the forces near them, and the rows that each needs."""
     evaluation, population = run.evaluation, run.batches.population
     posterior, params = evaluation.target, evaluation.target.params(jnp.asarray(run.starts[0]))
     try:
@@ -162,7 +162,7 @@ def surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Ru
 
 
 def piloted(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Forces, int]:
-    """The same where the posterior cannot be anchored: what a run of eccadl finds from the user's start."""
+    """Return the same where the posterior cannot be anchored: what a run of eccadl finds from the user's start."""
     posterior, params = run.evaluation.target, run.evaluation.target.params(jnp.asarray(run.starts[0]))
     pilot = run._replace(sampler=eccadl(), starts=np.repeat(run.starts[:1], CHAINS, axis=0))
     plan = Plan(PILOT, PILOT // 2, PILOT // 2 // DRAWS[0])
@@ -238,7 +238,7 @@ class Trials:
             return self.judged(chains, step_size)
 
     def judged(self, chains: Chains, step_size: float) -> Trial:
-        """Looks at a run after FIRST_LOOK steps, twice as many, and so on, until it can be told whether it passes."""
+        """Look at a run after FIRST_LOOK steps, twice as many, and so on, until it can be told whether it passes."""
         step, end = 0, FIRST_LOOK
         while True:
             self.show(f"step size {step_size:.3g}, {end:,} steps")
@@ -326,7 +326,7 @@ def no_step(trials: list[Trial], bound: float) -> str:
 
 @contextmanager
 def line(show: bool) -> Iterator[Callable[[str], object]]:
-    """A line that says what is being tried; silent unless `show` and standard error is a terminal."""
+    """Show a line that says what is being tried; silent unless `show` and standard error is a terminal."""
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     words = TextColumn("looking for the largest step: {task.description}")

@@ -41,10 +41,10 @@ class Sampler(Protocol[S]):
     """
 
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> S:
-        """The state in which a chain starts at `position`, with `step` = 0 (int32)."""
+        """Return the state in which a chain starts at `position`, with `step` = 0 (int32)."""
 
     def step(self, key: RandomKey, state: S, noisy: Noisy) -> S:
-        """The state one step later; `noisy` was evaluated at `state.position`. Shapes and dtypes stay as they are."""
+        """Return the state one step later; `noisy` was evaluated at `state.position`. Shapes and dtypes stay."""
 
 
 @runtime_checkable
@@ -57,8 +57,8 @@ class Renewing(Sampler[S], Protocol[S]):
         """How many steps, at least 1, from this one to the next that is due."""
 
     def renew(self, key: RandomKey, state: S, noisy: Noisy, step: Int[Array, ""]) -> S:
-        """The state with this batch remembered if that is due before this step; unchanged otherwise. `step` is the same
-        number for all chains, so that a condition on it is a branch."""
+        """Return the state with this batch remembered if that is due before this step, else unchanged. `step` is the
+        same number for all chains, so that a condition on it is a branch."""
 
 
 class Traits(NamedTuple):
@@ -127,7 +127,7 @@ class State(NamedTuple):
     memory: Any = ()
 
     def stepped(self, h: Scalar) -> "State":
-        """The state at the end of a step of size h."""
+        """Return the state at the end of a step of size h."""
         temperature = kinetic_temperature(self.momentum)
         return self._replace(step=self.step + 1, kinetic_temperature=temperature, step_size=h)
 
@@ -209,7 +209,7 @@ class Thermostat(Overdamped):
         return float(position.size) if self.thermal_mass is None else self.thermal_mass
 
     def letters(self, key: RandomKey, position: Vector, force: Vector, moves: Moves) -> dict[str, "Letter"]:
-        """A, B, O and D; the i-th O of the moves takes the i-th row of normal(key, (number of O's, d))."""
+        """Return A, B, O and D; the i-th O of the moves takes the i-th row of normal(key, (number of O's, d))."""
         w, mu = self.inverse_root_mass(position), self.thermal_mass_of(position)
         rows = sum(letter == "O" for letter, _ in moves)
         noise = normals(key, rows, position)
@@ -234,7 +234,7 @@ Letter = Callable[[State, Any], State]  # a state and a time to the state after 
 
 
 def normals(key: RandomKey, rows: int, like: Vector) -> Iterator[Vector]:
-    """The rows of jax.random.normal(key, (rows, d)), one at a time: the uniform numbers are drawn together, but each
+    """Yield the rows of jax.random.normal(key, (rows, d)): the uniform numbers are drawn together, but each
     row is turned into normal ones when it is asked for, which needs memory for one row instead of all."""
     lowest = np.nextafter(np.asarray(-1, like.dtype), np.asarray(0, like.dtype))
     for uniform in jax.random.uniform(key, (rows, like.size), like.dtype, lowest, 1):

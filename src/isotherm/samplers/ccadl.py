@@ -53,7 +53,7 @@ def ccadl(
     mass: Any = None,
     covariance: str = "dense",
 ) -> CCAdL:
-    """The covariance-controlled adaptive Langevin thermostat, as first published.
+    """Build the covariance-controlled adaptive Langevin thermostat, as first published.
 
     Args:
         step_size: h, a number, a function of the step index, or "auto": the largest whose bias is small, which

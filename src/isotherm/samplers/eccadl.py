@@ -157,7 +157,7 @@ class ECCAdL(Thermostat):
 
     @staticmethod
     def _paced(state: State, pace: Pace) -> State:
-        """The state with the statistics of a pace."""
+        """Return the state with the statistics of a pace."""
         A, mu = pace.friction, pace.thermal_mass
         return state._replace(step_size=pace.step_size, target_friction=A, thermal_mass=mu)
 

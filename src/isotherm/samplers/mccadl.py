@@ -70,7 +70,7 @@ def mccadl(
     rank: int | str | None = "auto",
     covariance_batch: str = "force",
 ) -> MCCAdL:
-    """The paper's sampler, mCCAdL.
+    """Build the paper's sampler, mCCAdL.
 
     Args:
         step_size: h, a number, a function of the step index, or "auto": the largest whose bias is small, which

@@ -29,7 +29,7 @@ class MSGLD(SGLD):
 
 
 def msgld(step_size: Any, *, temperature: float = 1.0, mass: Any = None) -> MSGLD:
-    """Modified stochastic-gradient Langevin dynamics.
+    """Build modified stochastic-gradient Langevin dynamics.
 
     Args:
         step_size: η, a number, a function of the step index, or "auto": the largest whose bias is small, which

@@ -56,7 +56,7 @@ def encode(sampler: Sampler[Any], steps: int) -> tuple[Json, dict[str, np.ndarra
 
 
 def decode(stored: Json, arrays: dict[str, np.ndarray]) -> Any:
-    """The sampler that `encode` was given; ValueError if it held a function or is not one of ours."""
+    """Build the sampler that `encode` was given; ValueError if it held a function or is not one of ours."""
     builder_name, values = str(stored["name"]), dict(stored["settings"])
     if builder_name not in NAMES:
         raise ValueError(f"its sampler, {builder_name}, is not one of isotherm's; pass it again as sampler=")

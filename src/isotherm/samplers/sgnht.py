@@ -58,7 +58,7 @@ def sgnht(
     mass: Any = None,
     scheme: str = "euler",
 ) -> SGNHT:
-    """The stochastic-gradient Nosé–Hoover thermostat.
+    """Build the stochastic-gradient Nosé–Hoover thermostat.
 
     Args:
         step_size: h, a number, a function of the step index, or "auto": the largest whose bias is small, which

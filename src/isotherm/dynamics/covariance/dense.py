@@ -57,7 +57,8 @@ class Dense(NamedTuple):
         def closer(_: Array, stiffness: Scalar) -> Scalar:
             """(K − share·S)v = λv is Kv = (λ + share·S)v, whose eigenvalue is 1."""
             _, v = strongest_direction(rotated, jnp.maximum(stiffness, least) + weights)
-            return (v @ (rotated @ v) - v @ (weights * v)) / (v @ v)
+            quotient: Scalar = (v @ (rotated @ v) - v @ (weights * v)) / (v @ v)
+            return quotient
 
         stiffness = jax.lax.fori_loop(0, ROUNDS, closer, strongest)
         ceiling = jnp.maximum(strongest, local.ratio * values[-1])
@@ -87,7 +88,8 @@ class Dense(NamedTuple):
             left_out = blend(self.left_out, found, weight), jnp.full_like(weight, local.parameters_a_row)
             return self._of(count, blend(self.average, S, weight), K, local, concentration, *left_out)
 
-        return jax.lax.cond(due, renew, lambda: self)
+        after: Dense = jax.lax.cond(due, renew, lambda: self)
+        return after
 
     def _ratio(self, S: Matrix) -> Scalar:
         """S, from rows that are not in the average, over the average, in the mean over all directions; 0 at first."""

@@ -47,7 +47,8 @@ class Diagonal(NamedTuple):
         self, due: Condition, curvature_due: Condition, local: Local, window: Number, key: RandomKey
     ) -> "Diagonal":
         weight = windowed(self.renewals + 1, window)
-        return jax.lax.cond(due, lambda: self._renewed(local, weight, key), lambda: self)
+        after: Diagonal = jax.lax.cond(due, lambda: self._renewed(local, weight, key), lambda: self)
+        return after
 
     def directions(self) -> tuple[Directions, ...]:
         return (Directions(self.values, jnp.maximum(self.curvatures, 0), self.values.size),)

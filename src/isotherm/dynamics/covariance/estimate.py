@@ -56,7 +56,7 @@ class Directions(NamedTuple):
     sign: int = 1
 
     def total(self, values: Float[Array, "..."]) -> Scalar:
-        """The sum of `values`, one a direction or one for all."""
+        """Return the sum of `values`, one a direction or one for all."""
         return self.sign * (self.number * values if values.ndim == 0 else jnp.sum(values))
 
 
@@ -90,7 +90,7 @@ class Estimate(Protocol):
 
     @classmethod
     def first(cls, local: Local, position: Vector, rank: int, key: RandomKey) -> "Estimate":
-        """What there is before the first renewal; `rank` is how many directions a low-rank estimate keeps."""
+        """Return what is known before the first renewal; `rank` is how many directions a low-rank estimate keeps."""
 
     @classmethod
     def needs(cls, d: int, rank: int) -> Needs:
@@ -106,7 +106,7 @@ class Estimate(Protocol):
         Where K is costly it is renewed only if `curvature_due` too."""
 
     def directions(self) -> tuple[Directions, ...]:
-        """The coordinates in which Ŝ is diagonal."""
+        """Return the coordinates in which Ŝ is diagonal."""
 
     @property
     def ceiling(self) -> Scalar:
@@ -116,13 +116,13 @@ class Estimate(Protocol):
         """Vectors, a row each, in those coordinates."""
 
     def restored(self, coordinates: Coordinates) -> Float[Array, "m d"]:
-        """The vectors again."""
+        """Return the vectors again."""
 
     def measures_distances(self) -> Condition:
         """Return whether its curvatures are those of all directions, so that distances can be measured by them."""
 
     def middle(self) -> Scalar:
-        """An eigenvalue of Ŝ from the middle of the spectrum: what "auto" takes the step size from."""
+        """Return an eigenvalue of Ŝ from the middle of the spectrum, which the step size is chosen by."""
 
     def unseen(self) -> tuple[Scalar, Scalar]:
-        """The mean of the eigenvalues that are not kept, and their standard deviation over it; 0 if all are kept."""
+        """Return the mean of the eigenvalues that are not kept and their coefficient of variation; 0 if all are."""

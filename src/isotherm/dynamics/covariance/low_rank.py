@@ -67,7 +67,8 @@ class LowRank(NamedTuple):
             return estimate._renewed(jnp.array(True), local, zero + 1, zero + 1, key)
 
         random_basis = jax.lax.fori_loop(0, k, fill, nothing)
-        return jax.lax.fori_loop(0, 2 * blocks, renew, random_basis)._replace(renewals=jnp.full_like(zero, blocks))
+        renewed: LowRank = jax.lax.fori_loop(0, 2 * blocks, renew, random_basis)
+        return renewed._replace(renewals=jnp.full_like(zero, blocks))
 
     @staticmethod
     def _rank(d: int, rank: int) -> int:
@@ -163,7 +164,8 @@ class LowRank(NamedTuple):
         row = row - overlap @ self.basis
         row = row / jnp.linalg.norm(row)
         row = row - jnp.where(others, self.basis @ row, 0) @ self.basis
-        return row / jnp.linalg.norm(row)
+        unit: Vector = row / jnp.linalg.norm(row)
+        return unit
 
     @property
     def _size(self) -> int:
@@ -209,7 +211,7 @@ class LowRank(NamedTuple):
         return jnp.maximum(self.inner_stiffness, 0) + ALIKE * self.outside.strongest
 
     def measures_distances(self) -> Condition:
-        """The mean curvature outside the span says nothing where few directions have most of it."""
+        """Return whether the mean curvature outside the span is that of most directions, not of a few."""
         return self.rest_curvature > KNOWN_CURVATURE * self.strongest
 
     def middle(self) -> Scalar:

@@ -18,8 +18,10 @@ def norm(v: Vector) -> Scalar:
 
 
 def strongest_direction(matrix: Matrix, scale: Vector) -> tuple[Scalar, Vector]:
-    """The largest eigenvalue of D^(−1/2) M D^(−1/2), D the diagonal `scale`, and D^(−1/2) times its eigenvector, by the
-    power method. An eigen-decomposition would cost a hundred times as much, and a tenth more or less is no matter."""
+    """Return the largest eigenvalue of D^(−1/2) M D^(−1/2), D the diagonal `scale`, and D^(−1/2) times its eigenvector.
+
+    By the power method: an eigen-decomposition would cost a hundred times as much, and a tenth more or less is no
+    matter."""
     root = jax.lax.rsqrt(scale)
     start = jnp.cos(1 + jnp.arange(scale.size, dtype=scale.dtype) ** 2)  # in no direction in particular
 
