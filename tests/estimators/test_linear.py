@@ -56,7 +56,7 @@ def test_predictions_of_a_regressor(linear):
     draws = model.posterior_.posterior
     lines = draws.coef.values.reshape(-1, 3) @ X[0] + draws.intercept.values.ravel()
     np.testing.assert_allclose([low[0], high[0]], np.quantile(lines, [0.05, 0.95]), atol=0.3 * lines.std())
-    with pytest.raises(ValueError, match="level must be between 0 and 1, got 95"):
+    with pytest.raises(ValueError, match=r"level .*got 95"):
         model.credible_interval(X, level=95)
 
 

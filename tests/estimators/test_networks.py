@@ -52,5 +52,5 @@ def test_regression_knows_where_there_were_no_data():
 @pytest.mark.slow
 def test_says_when_predictions_do_not_agree():
     X, y = moons(60)
-    with pytest.warns(UserWarning, match="BayesianMLPClassifier: do not rely on this fit yet"):
+    with pytest.warns(UserWarning, match="BayesianMLPClassifier"):
         isotherm.BayesianMLPClassifier(hidden=(8,), steps=16, chains=2, random_state=0).fit(X, y)

@@ -37,7 +37,7 @@ def test_divergence_is_data(data):
     )
     starts = iter([0.0, 100.0, 0.0])
     settings = {"batch_size": 20, "steps": 40, "chains": 3, "thin": 5, "burn_in": 0.0, "progress": False}
-    with pytest.warns(RuntimeWarning, match=r"1 of 3 chains diverged \(chain 1 at step \d+\): use a smaller step_size"):
+    with pytest.warns(RuntimeWarning, match=r"1 of 3 chains diverged \(chain 1 at step \d+\)"):
         tree = isotherm.sample(
             posterior, isotherm.sgld(1e-3), data["x"], lambda key: jnp.full(3, next(starts)), **settings
         )
@@ -248,7 +248,7 @@ def test_what_a_bar_says():
 
 
 def test_a_short_run_warns_and_keeps_its_words(sample):
-    with pytest.warns(VerdictWarning, match="do not rely on this run yet: effective draws") as told:
+    with pytest.warns(VerdictWarning, match="effective draws") as told:
         found = sample(steps=60)
     sentences = [str(each.message) for each in told if each.category is VerdictWarning]
     assert found.attrs["warnings"].splitlines() == sentences

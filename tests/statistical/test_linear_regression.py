@@ -43,7 +43,7 @@ def test_msgld_is_closer_than_sgld():
 
 
 def test_at_the_largest_step_of_the_paper_mccadl_stays_and_ccadl_goes():
-    with pytest.warns(RuntimeWarning, match=r"diverged \(chain 0 at step \d+\): use a smaller step_size than 0\.005"):
+    with pytest.warns(RuntimeWarning, match=r"diverged \(chain 0 at step \d+\)"):
         gone = run(isotherm.ccadl(5e-3, 1.0))
     assert 0 < int(gone.sample_stats.first_bad_step[0]) < 1000
     assert gone.sample_stats.diverging.all()
