@@ -86,7 +86,7 @@ def test_a_fit_whose_time_was_up_after_three_draws_goes_on(tmp_path, fit, resume
     """Of three draws no number is known, which is not the same as good ones."""
     monkeypatch.setattr("isotherm.run.execute.FIRST_CHUNK", 3)
     monkeypatch.setattr(fitting, "ANCHORED_BURN_IN", 0)
-    monkeypatch.setattr(fit.Goal, "is_over", lambda goal, seconds: goal.seconds is not None)
+    monkeypatch.setattr(fitting.Goal, "is_over", lambda goal, seconds: goal.seconds is not None)
     part = fit(tmp_path / "run.zarr", seconds=1.0)
     assert part["posterior"].sizes["draw"] == 3
     assert "it stopped with 0 effective draws of b, where 150 were asked for" in part.attrs["warnings"]
