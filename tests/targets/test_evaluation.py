@@ -120,5 +120,7 @@ def test_a_batch_that_was_not_declared_is_refused(make):
     noisy, _ = run.evaluation.noisy(jax.random.key(3), POSITION, run.data, EXTRA)
     with pytest.raises(ValueError, match=r"'other', and its extra_batches declares \['small', 'large'\]"):
         noisy.on("other", POSITION)
+    with pytest.raises(ValueError, match="must not declare 'force'"):
+        run.evaluation.noisy(jax.random.key(3), POSITION, run.data, {"force": ExtraBatch(7)})
     bare = estimate(TARGET, POSITION, run.data, population=200)
     assert bare.on("other", POSITION) is bare  # a loop of one's own has no data to draw from

@@ -95,7 +95,6 @@ class Block:
     def at(self, phase: Phase, step: Step) -> PrefetchedBatches:
         """Return the batches of a step, or of the renewal before it, by chain."""
         index = jnp.argmax(self.renewals == step) if phase == "renewal" else step - self.first
-
         at_index = partial(jax.lax.dynamic_index_in_dim, index=index, axis=1, keepdims=False)
         return PrefetchedBatches(jax.tree.map(at_index, self.batches[phase]))
 
@@ -111,7 +110,7 @@ def phase_key(key: RandomKey, phase: Phase, step: Step) -> RandomKey:
 class Phases(NamedTuple):
     """What a sampler does with each of some chains, on batches that are the chain's own."""
 
-    sampler: Sampler[Any]
+    sampler: Sampler[SamplerState]
     evaluation: Evaluation
     data: Batch
     keys: Key[Array, " chains"]
@@ -152,13 +151,15 @@ class Phases(NamedTuple):
         return over_chains(one)(self.keys, before, batches)
 
 
-def is_due(sampler: Renewing[Any], step: Step, parameters: int) -> Bool[Array, ""]:
+def is_due(sampler: Renewing[SamplerState], step: Step, parameters: int) -> Bool[Array, ""]:
     """Return whether the memory is to be renewed before this step."""
     return (step == 0) | (sampler.steps_to_renewal(jnp.maximum(step - 1, 0), parameters) <= 1)
 
 
 @jax.jit
-def start(sampler: Sampler[Any], data: Batch, starts: Array, chains: ChainIds, evaluation: Evaluation) -> Carry:
+def start(
+    sampler: Sampler[SamplerState], data: Batch, starts: Array, chains: ChainIds, evaluation: Evaluation
+) -> Carry:
     """Return the chains at their starts."""
     state = Phases(sampler, evaluation, data, chains.keys()).init(starts)
     zeros = jnp.zeros_like(starts)
@@ -166,7 +167,7 @@ def start(sampler: Sampler[Any], data: Batch, starts: Array, chains: ChainIds, e
 
 
 def _advance(
-    sampler: Sampler[Any],
+    sampler: Sampler[SamplerState],
     carry: Carry,
     data: Batch,
     ids: ChainIds,

@@ -91,6 +91,8 @@ class Evaluation:
     def _draws(self, key: RandomKey, extra: Mapping[str, ExtraBatch]) -> dict[str, tuple[RandomKey, Batches]]:
         """Return the key of each batch and how it is drawn, by name."""
         draws = {FORCE: (key, self.batches)}
+        if FORCE in extra:
+            raise ValueError(f"extra_batches must not declare {FORCE!r}, the batch that is always drawn; rename it")
         for name, batch in extra.items():
             own_key = jax.random.fold_in(key, np.uint32(zlib.crc32(name.encode())))
             draws[name] = own_key, self.batches.resized(batch.rows, weighted=self.table is not None)

@@ -18,13 +18,13 @@ import sys
 import weakref
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from isotherm.data.on_disk import mapped_reader_process
 from isotherm.data.on_disk.column import Column
 from isotherm.data.on_disk.raw import RawRows
+from isotherm.lib.types import Json
 
 
 class SharedArray:
@@ -42,7 +42,7 @@ class MappedReader:
     """The process, which copies rows of `columns` into `rooms`: buffers, each with an array for each column."""
 
     def __init__(self, columns: Sequence[Column], rooms: Sequence[Collection[SharedArray]]) -> None:
-        stored = [_raw(column) for column in columns]
+        stored = [raw for column in columns if (raw := _raw_rows(column)) is not None]
         spec = {
             "numpy": str(Path(np.__file__).parents[1]),
             "columns": [_describe(raw.file, raw.shape, raw.dtype, raw.offset, raw.stride) for raw in stored],
@@ -91,29 +91,22 @@ class MappedReader:
         self.process.wait()
 
 
-def mappable_columns(columns: Sequence[Any]) -> list[int]:
-    """Which of these columns a separate process may map; none if they are more than half of memory, as the page cache
-    may not hold them."""
+def mappable_columns(columns: Sequence[object]) -> list[int]:
+    """Return the numbers of the columns that a separate process may map; none if they are more than half of memory, as
+    the page cache may not hold them."""
     if not hasattr(os, "memfd_create") or not sys.executable or getattr(sys, "frozen", False):
         return []
-    some = [number for number, column in enumerate(columns) if isinstance(column, Column) and _is_plain(column)]
+    some = {number: raw for number, column in enumerate(columns) if (raw := _raw_rows(column)) is not None}
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return some if sum(_raw(columns[number]).needed for number in some) <= memory // 2 else []
+    return [*some] if sum(raw.needed for raw in some.values()) <= memory // 2 else []
 
 
-def _is_plain(column: Column) -> bool:
-    return (
-        isinstance(column.stored, RawRows)
-        and column.size > 0
-        and {column.dtype.kind, column.stored.dtype.kind} <= {*"fiub"}
-    )
+def _raw_rows(column: object) -> RawRows | None:
+    if not isinstance(column, Column) or not isinstance(column.stored, RawRows) or not column.size:
+        return None
+    return column.stored if {column.dtype.kind, column.stored.dtype.kind} <= {*"fiub"} else None
 
 
-def _raw(column: Column) -> RawRows:
-    assert isinstance(column.stored, RawRows)
-    return column.stored
-
-
-def _describe(file: int, shape: tuple[int, ...], dtype: np.dtype, offset: int = 0, stride: int = 0) -> dict[str, Any]:
+def _describe(file: int, shape: tuple[int, ...], dtype: np.dtype, offset: int = 0, stride: int = 0) -> Json:
     stride = stride or dtype.itemsize * int(np.prod(shape[1:]))
     return {"file": file, "shape": shape, "dtype": dtype.str, "offset": offset, "stride": stride}
