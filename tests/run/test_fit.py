@@ -17,7 +17,7 @@ from isotherm.run.assemble import RunSettings
 from isotherm.run.fit import choose
 from isotherm.run.plan import Goal
 from isotherm.targets.newton import CannotAnchor
-from isotherm.targets.target import with_defaults
+from isotherm.targets.target import Coordinates, with_defaults
 
 RNG = np.random.default_rng(0)
 
@@ -175,14 +175,18 @@ def test_a_funnel_with_five_groups():
 
 
 @pytest.mark.parametrize(
-    ("bend", "finite", "at_mode"), [(0.1, True, True), (0.7, True, False), (0.7, False, True)], ids=str
+    ("bend", "width", "finite", "at_mode"),
+    [(0.1, 1e-4, True, True), (0.7, 1e-4, True, False), (0.7, 1e-4, False, True), (0.7, 1, True, True)],
+    ids=str,
 )
-def test_plain_chains_begin_at_a_mode_unless_it_is_far_from_a_gaussian(linear, monkeypatch, bend, finite, at_mode):
+def test_plain_chains_begin_at_a_mode_unless_it_is_a_spike(linear, monkeypatch, bend, width, finite, at_mode):
     """A centred hierarchy has a spike where its scale is 0: chains that begin there do not leave it, though the start
-    that they were given is better, if they stay finite from there."""
+    that they were given is better, if they stay finite from there. A mode that they come to is no spike."""
     data, init = linear[2], np.full(3, 0.5, np.float32)
     found = isotherm.anchor(LINEAR, data, init, progress=False)
-    found = dataclasses.replace(found, findings=found.findings._replace(bend=bend, modes=2))
+    origin, factor = found.coordinates
+    findings, coordinates = found.findings._replace(bend=bend, modes=2), Coordinates(origin, width * factor)
+    found = dataclasses.replace(found, findings=findings, coordinates=coordinates)
     monkeypatch.setattr("isotherm.run.fit.anchor", lambda *_, **__: found)
     monkeypatch.setattr("isotherm.run.fit.good_chains", lambda _: np.full(2, finite))
     target, _, _ = with_defaults(LINEAR, data, init)
