@@ -72,6 +72,14 @@ def right():
     return check(tree(white()))
 
 
+def test_a_fit_is_judged_by_the_effective_draws_that_it_was_asked_for():
+    few = tree(white()[:, :60])
+    assert str(line(check(few), "effective draws")).startswith("BAD")
+    few.attrs["fit_ess"] = 100.0
+    assert "at least 100" in (shown := str(line(check(few), "effective draws")))
+    assert shown.startswith("ok")
+
+
 def test_exact_draws_are_accepted(right):
     assert right
     assert bad(right) == []

@@ -94,6 +94,7 @@ def test_attributes_say_what_was_chosen(linear):
     attributes = linear[0].attrs
     assert attributes["fit_method"] == "anchored eccadl"
     assert attributes["fit_reason"].startswith("noise over curvature 0.")
+    assert attributes["fit_ess"] == 400
     assert attributes["anchor_order"] in (1, 2)
     assert attributes["anchor_noise"] < 0.1 < attributes["anchor_plain_noise"]
     assert attributes["anchor_modes"] == 1

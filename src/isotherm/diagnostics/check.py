@@ -137,7 +137,8 @@ def watched_draws(tree: Results) -> tuple[list[str], np.ndarray]:
 
 
 def _own_numbers(tree: Results, draws: np.ndarray, names: list[str]) -> list[Line]:
-    return [*diverged(tree), *converged(draws, names, STRICT), *statistics(tree, STRICT)]
+    bounds = STRICT._replace(ess=tree.attrs.get("fit_ess", STRICT.ess))  # of `isotherm.fit`, what it was asked for
+    return [*diverged(tree), *converged(draws, names, bounds), *statistics(tree, bounds)]
 
 
 def _draws(tree: Results, init: Params | None) -> tuple[list[str], np.ndarray, Params]:

@@ -96,7 +96,8 @@ def fit(
             data = jax.tree.map(place, data)  # once for all that follows
         choice = choose(target, data, init, settings, anchored, goal, progress)
         goal = choice.goal if most_steps is None else goal
-        tree = run_to_end(choice.run, shortened(choice.plan, most_steps), store, progress, goal)
+        run = choice.run._replace(notes=choice.run.notes | {"fit_ess": goal.ess})  # which `check` then asks for
+        tree = run_to_end(run, shortened(choice.plan, most_steps), store, progress, goal)
         return results_for_user(posterior, tree)
 
 
