@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self, cast
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -19,7 +19,7 @@ from isotherm.estimators.rows import Rows, Weighted, fill_up, make_rows
 from isotherm.lib import arguments
 from isotherm.lib.types import Params, Results
 from isotherm.lib.warn import warn
-from isotherm.models.families import Bernoulli, Categorical, Family
+from isotherm.models.families import Bernoulli, Categorical, Family, Gaussian
 from isotherm.models.model import Model
 from isotherm.models.priors import NO_UNITS, column_units, standard_units
 from isotherm.posterior import Posterior
@@ -44,11 +44,16 @@ class BayesianEstimator(BaseEstimator, ABC):
     chains: int = 4
     random_state: int | np.random.RandomState | None = None
     progress: bool = False
+    _is_anchored = True  # unless there are many equivalent modes
 
     @property
     @abstractmethod
     def _family(self) -> Family:
         """How the target is distributed."""
+
+    @abstractmethod
+    def _encode(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return the target of each row as a number."""
 
     @abstractmethod
     def _make_model(self, features: int) -> Model:
@@ -57,16 +62,7 @@ class BayesianEstimator(BaseEstimator, ABC):
     @property
     def _is_centred(self) -> bool:
         """Whether columns may be moved: there is an intercept."""
-        return True
-
-    @property
-    def _is_network(self) -> bool:
-        """Whether there are many equivalent modes, of which none can be anchored at."""
-        return False
-
-    @property
-    def _most_steps(self) -> int | None:
-        return None
+        return bool(getattr(self, "fit_intercept", True))
 
     def _start(self, model: Model, rows: Rows) -> Params:
         """Return where chains start: at 0, unless a subclass knows better."""
@@ -80,9 +76,20 @@ class BayesianEstimator(BaseEstimator, ABC):
         """Return the targets as the model takes them."""
         return rows.y
 
-    def _sample(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Self:
-        """Draw from the posterior of checked X, numbers y and weights."""
-        rows = make_rows(X, y, weight)
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Draw from the posterior given X and y.
+
+        Args:
+            X: (rows, features); columns need no common scale.
+            y: (rows,), numbers or classes.
+            sample_weight: how often each row counts.
+        """
+        checked = validate_data(self, X, y, dtype=FLOATS, y_numeric=is_regressor(self), ensure_min_samples=2)
+        X, y = cast(tuple[np.ndarray, np.ndarray], checked)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not weight.any():
+            raise ValueError("sample_weight must have a positive entry, got zero weights only")
+        rows = make_rows(X, self._encode(y, weight), weight)
         self._check_rows(rows)
         self._units = column_units(rows.X, rows.weight, self._is_centred)
         model = self._make_model(X.shape[1])
@@ -102,8 +109,8 @@ class BayesianEstimator(BaseEstimator, ABC):
                 self._start(model, rows),
                 ess=self.ess,
                 seconds=self.seconds,
-                steps=self._most_steps,
-                anchored=not self._is_network,
+                steps=getattr(self, "steps", None),
+                anchored=self._is_anchored,
                 chains=self.chains,
                 seed=seed,
                 progress=self.progress,
@@ -161,19 +168,11 @@ class BayesianEstimator(BaseEstimator, ABC):
 class Regressor(RegressorMixin, BayesianEstimator):
     """Targets in standard units, unless a subclass leaves them as they are."""
 
+    _family: Family = Gaussian()
     _target_units = NO_UNITS
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Draw from the posterior given X and y.
-
-        Args:
-            X: (rows, features); columns need no common scale.
-            y: (rows,).
-            sample_weight: how often each row counts.
-        """
-        checked = validate_data(self, X, y, dtype=FLOATS, y_numeric=True, ensure_min_samples=2)
-        X, y = cast(tuple[np.ndarray, np.ndarray], checked)
-        return self._sample(X, np.asarray(y, np.float64), check_weight(sample_weight, X))
+    def _encode(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return np.asarray(y, np.float64)
 
     def _targets(self, rows: Rows) -> np.ndarray:
         self._target_units = standard_units(rows.y, rows.weight, self._is_centred)
@@ -201,23 +200,14 @@ class Regressor(RegressorMixin, BayesianEstimator):
 class Classifier(ClassifierMixin, BayesianEstimator):
     """Two or more classes."""
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Draw from the posterior given X and y.
-
-        Args:
-            X: (rows, features); columns need no common scale.
-            y: (rows,), the classes.
-            sample_weight: how often each row counts.
-        """
-        X, y = cast(tuple[np.ndarray, np.ndarray], validate_data(self, X, y, dtype=FLOATS))
+    def _encode(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         check_classification_targets(y)
-        counts = (weight := check_weight(sample_weight, X)) > 0
-        self.classes_ = np.unique(y[counts])
+        self.classes_ = np.unique(y[weight > 0])
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must have at least two classes with positive weight, got 1 class: {self.classes_[0]!r}"
             )
-        return self._sample(X[counts], np.searchsorted(self.classes_, y[counts]).astype(np.float64), weight[counts])
+        return np.searchsorted(self.classes_, y).astype(np.float64)  # rows of weight 0 are left out
 
     def _targets(self, rows: Rows) -> np.ndarray:
         return rows.y.astype(np.int32)
@@ -228,30 +218,16 @@ class Classifier(ClassifierMixin, BayesianEstimator):
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return probabilities of the classes for every row of X, averaged over the posterior."""
-        return _by_class(self._predictions(X)["mean_mean"].values)
+        p = self._predictions(X)["mean_mean"].values
+        return np.column_stack([1 - p, p]) if p.ndim == 1 else p / p.sum(axis=1, keepdims=True)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the most probable class for every row of X."""
-        probabilities = self.predict_proba(X)
-        return self.classes_[probabilities.argmax(axis=1)]
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def credible_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return bounds between which the probability of each class lies with probability `level`, by (row, class)."""
-        ends = self._interval(X, level)
-        if ends.ndim == 3:
-            return ends[0], ends[1]
-        (low, high) = ends
+        low, high = self._interval(X, level)
+        if low.ndim == 2:
+            return low, high
         return np.column_stack([1 - high, low]), np.column_stack([1 - low, high])
-
-
-def check_weight(sample_weight: ArrayLike | None, X: np.ndarray) -> np.ndarray:
-    """Return a weight for each row; at least one must be positive."""
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if not weight.any():
-        raise ValueError("sample_weight must have a positive entry, got zero weights only")
-    return weight
-
-
-def _by_class(p: np.ndarray) -> np.ndarray:
-    """Return p by (row, class), also where there are two and only the second is given."""
-    return np.column_stack([1 - p, p]) if p.ndim == 1 else p / p.sum(axis=1, keepdims=True)

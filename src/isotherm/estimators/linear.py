@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils import Tags
 
 from isotherm.diagnostics.verdict import good_chains
@@ -10,7 +11,7 @@ from isotherm.estimators.base import BayesianEstimator, Classifier, Regressor
 from isotherm.estimators.rows import Rows
 from isotherm.lib.types import Params, Results
 from isotherm.models import priors
-from isotherm.models.families import Family, Gaussian, Poisson
+from isotherm.models.families import Poisson
 from isotherm.models.model import GeneralisedLinear, Model
 from isotherm.models.priors import NO_UNITS
 
@@ -22,10 +23,6 @@ class LinearModel(BayesianEstimator):
     prior_scale: float = priors.COEFFICIENT_SCALE
     intercept_scale: float = priors.INTERCEPT_SCALE
     fit_intercept: bool = True
-
-    @property
-    def _is_centred(self) -> bool:
-        return bool(self.fit_intercept)
 
     def _make_model(self, features: int) -> Model:
         intercept = self.intercept_scale**2 if self.fit_intercept else 0.0
@@ -50,16 +47,11 @@ class LinearModel(BayesianEstimator):
         posterior = xarray.Dataset(arrays, {"chain": found["chain"], "draw": found["draw"], **names})
         posterior.attrs.update(tree["posterior"].attrs)
         good = posterior.isel(chain=good_chains(tree)).mean(("chain", "draw"))
-        self._report(good["coef"].values, good["intercept"].values)
-        groups = {"posterior": posterior, "sample_stats": tree["sample_stats"].to_dataset()}
-        result = xarray.DataTree.from_dict(groups)
-        result.attrs.update(tree.attrs)
-        return result
-
-    def _report(self, coef: np.ndarray, intercept: np.ndarray) -> None:
-        """Set posterior means, shaped as scikit-learn's."""
-        self.coef_: np.ndarray = coef
-        self.intercept_: float | np.ndarray = float(intercept)
+        coef, intercept = good["coef"].values, good["intercept"].values
+        self.coef_ = np.atleast_2d(coef) if is_classifier(self) else coef
+        self.intercept_ = np.atleast_1d(intercept) if is_classifier(self) else float(intercept)
+        root, stats = xarray.Dataset(attrs=tree.attrs), tree["sample_stats"].to_dataset()
+        return xarray.DataTree.from_dict({"/": root, "posterior": posterior, "sample_stats": stats})
 
 
 class BayesianLinearRegression(Regressor, LinearModel):
@@ -82,10 +74,6 @@ class BayesianLinearRegression(Regressor, LinearModel):
         posterior_: an `xarray.DataTree` with draws of `coef`, `intercept` and `sigma`, in the units of X and y.
         check_: the verdict of `isotherm.check`, computed when it is first asked for.
     """
-
-    @property
-    def _family(self) -> Family:
-        return Gaussian()
 
 
 class BayesianLogisticRegression(Classifier, LinearModel):
@@ -110,9 +98,6 @@ class BayesianLogisticRegression(Classifier, LinearModel):
         check_: the verdict of `isotherm.check`, computed when it is first asked for.
     """
 
-    def _report(self, coef: np.ndarray, intercept: np.ndarray) -> None:
-        self.coef_, self.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
-
 
 class BayesianPoissonRegression(Regressor, LinearModel):
     """Counts: y ~ Poisson(exp(x·coef + intercept)).
@@ -135,9 +120,7 @@ class BayesianPoissonRegression(Regressor, LinearModel):
         check_: the verdict of `isotherm.check`, computed when it is first asked for.
     """
 
-    @property
-    def _family(self) -> Family:
-        return Poisson()
+    _family = Poisson()
 
     def _check_rows(self, rows: Rows) -> None:
         if (rows.y < 0).any():

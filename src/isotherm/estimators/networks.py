@@ -19,7 +19,6 @@ from isotherm.estimators.rows import Rows
 from isotherm.lib.types import Params, RandomKey
 from isotherm.models import priors
 from isotherm.models.drbm import DRBM
-from isotherm.models.families import Family, Gaussian
 from isotherm.models.model import Model, Network
 from isotherm.models.warm_start import start_near_a_mode
 from isotherm.predict.blocks import PREDICTION_DRAWS
@@ -34,14 +33,7 @@ class NetworkModel(BayesianEstimator):
     """An estimator that is sampled for a number of steps, and judged by its predictions."""
 
     steps: int = 1000
-
-    @property
-    def _most_steps(self) -> int | None:
-        return self.steps
-
-    @property
-    def _is_network(self) -> bool:
-        return True
+    _is_anchored = False
 
     def _start(self, model: Model, rows: Rows) -> Callable[[RandomKey], Params]:
         return start_near_a_mode(self._posterior, model, self._data)
@@ -118,10 +110,6 @@ class BayesianMLPRegressor(Regressor, BayesianMLP):
         posterior_: an `xarray.DataTree` with draws of the parameters, which are of standardised columns.
         check_: whether to believe the predictions: convergence is judged by them, since hidden units can be exchanged.
     """
-
-    @property
-    def _family(self) -> Family:
-        return Gaussian()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
