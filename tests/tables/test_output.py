@@ -18,7 +18,7 @@ def test_probabilities_and_the_likeliest_class(classes):
     p = np.random.default_rng(0).dirichlet(np.ones(len(classes)), 4)
     p[2] = np.nan  # a row without a prediction
     made = recipe(TargetColumn("y", "categorical", classes, threshold="> 3"))
-    found = output.columns(made, Predicted(p, p, p - 0.01, p + 0.01))
+    found = output.columns(made, Predicted(p, p, *[p - 0.01, p + 0.01] * 2))
     likeliest = [None if np.isnan(row).any() else classes[row.argmax()] for row in p]
     assert list(found["y > 3 predicted"]) == likeliest
     shown = classes[1:] if len(classes) == 2 else classes

@@ -69,7 +69,7 @@ def test_scores_of_classes(prepared):
         pytest.skip("classes only")
     k = len(recipe.target.classes)
     p, y = RNG.dirichlet(np.ones(k), 500), RNG.integers(0, k, 500)
-    predicted = Predicted(p, p, p, p)
+    predicted = Predicted(p, p, p, p, p, p)
     found = {each.name: each for each in results.scores(recipe, predicted, np.log(p[np.arange(500), y]), y)}
     assert found["log loss"].value == pytest.approx(metrics.log_loss(y, p))
     assert found["accuracy"].value == pytest.approx(metrics.accuracy_score(y, p.argmax(axis=1)))

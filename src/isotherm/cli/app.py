@@ -171,8 +171,8 @@ Coordinator = Annotated[
         rich_help_panel=SEVERAL,
     ),
 ]
-Processes = Annotated[int | None, typer.Option(help="How many processes there are.", rich_help_panel=SEVERAL)]
-Process = Annotated[int | None, typer.Option(help="The number of this process, from 0.", rich_help_panel=SEVERAL)]
+Processes = Annotated[Count, typer.Option(help="How many processes there are.", rich_help_panel=SEVERAL)]
+Process = Annotated[Count, typer.Option(help="The number of this process, from 0.", rich_help_panel=SEVERAL)]
 
 
 def sample(
@@ -184,14 +184,10 @@ def sample(
     sampler: Annotated[str, typer.Option(help="eccadl, ccadl, mccadl, msgld, sghmc, sgld or sgnht.")] = "eccadl",
     step_size: Annotated[str, typer.Option(help='A number, or "auto", which finds one.')] = "auto",
     friction: Annotated[
-        float | None,
-        typer.Option(help="The friction A, for samplers that have one. Default: 1, or what eccadl chooses."),
+        Number, option("The friction A, for samplers that have one.", "1, or what eccadl chooses")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="How many steps each chain takes; or give --passes.")] = None,
-    passes: Annotated[
-        float | None,
-        typer.Option(help="How many passes over the data each chain takes. Default: as in the experiment."),
-    ] = None,
+    steps: Annotated[Count, option("How many steps each chain takes; or give --passes.")] = None,
+    passes: Annotated[Number, option("How many passes over the data each chain takes.", "as in the experiment")] = None,
     chains: Annotated[int, typer.Option(help="How many independent chains.")] = 4,
     thin: Annotated[int, typer.Option(help="Keep one draw every this many steps.")] = 10,
     seed: Annotated[int, typer.Option(help="The same seed gives the same draws.")] = 0,
@@ -210,7 +206,7 @@ def sample(
 
 def resume(
     run: Run,
-    steps: Annotated[int | None, typer.Option(help="Take this many steps beyond those asked for at the start.")] = None,
+    steps: Annotated[Count, option("Take this many steps beyond those asked for at the start.")] = None,
     data: OfRun = None,
     coordinator: Coordinator = None,
     processes: Processes = None,

@@ -56,7 +56,7 @@ def reproduce(
     from isotherm.paper.experiments import reproduce as experiments
     from isotherm.paper.experiments.experiment import Options
 
-    columns = progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn()
+    columns = "{task.description}", progress.BarColumn(), progress.MofNCompleteColumn()
     times = progress.TimeElapsedColumn(), progress.TimeRemainingColumn()
     with progress.Progress(*columns, *times, console=Console(stderr=True)) as bar:
         task = bar.add_task("setting up", total=None)

@@ -84,7 +84,8 @@ class BayesianEstimator(BaseEstimator, ABC):
             y: (rows,), numbers or classes.
             sample_weight: how often each row counts.
         """
-        checked = validate_data(self, X, y, dtype=FLOATS, y_numeric=is_regressor(self), ensure_min_samples=2)
+        numbers = is_regressor(self)
+        checked = validate_data(self, X, y, dtype=FLOATS, y_numeric=numbers, ensure_min_samples=2 if numbers else 1)
         X, y = cast(tuple[np.ndarray, np.ndarray], checked)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not weight.any():

@@ -21,12 +21,7 @@ from isotherm.lib import arguments
 from isotherm.lib.types import Array, Example, Float, Int, Number, Params, RandomKey, Scalar
 from isotherm.models.families import Categorical, Family, Predictor
 
-COUNTS = {
-    "features": 1,
-    "hidden": 1,
-    "classes": 2,
-    "levels": 0,
-}  # fields that count, and the least; others are variances
+COUNTS = {"features": 1, "hidden": 1, "classes": 2, "levels": 0}  # fields that count, and the least of each
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "silu": jax.nn.silu}
 PREDICT_BLOCK = 256  # rows predicted at once: a DRBM of 200 hidden units and 100 classes takes 20 MB for them
 

@@ -25,7 +25,9 @@ STYLE: Any = {
     "savefig.dpi": 200,
     "pdf.fonttype": 42,
 }
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # of chains, in turn
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]  # of chains, in turn
+# Names are not read as formulas.
+OF_RUN = STYLE | {"text.parse_math": False, "axes.prop_cycle": f"cycler('color', {COLOURS})"}
 GOOD, BAD, LEVEL = "#0072B2", "#C03A1E", "#222222"
 SIZE = (4.2, 2.4)  # inches: legible on a telephone, where a picture is as wide as the screen
 ROW_HEIGHT = 0.19  # inches for each parameter, where every one has a row
@@ -42,8 +44,7 @@ def trace(name: str, draws: np.ndarray, times: np.ndarray, unit: str) -> bytes:
     """Plot one parameter by (chain, draw); `times` of the draws, in steps or what `unit` says."""
     figure, axes = _figure(short(name), unit, "value")
     every = max(1, -(-draws.shape[1] // TRACE_POINTS))
-    for chain, values in enumerate(draws):
-        axes.plot(times[::every], values[::every], color=_colour(chain), linewidth=0.6, alpha=0.8)
+    axes.plot(times[::every], draws[:, ::every].T, linewidth=0.6, alpha=0.8)
     return _png(figure)
 
 
@@ -52,17 +53,15 @@ def ranks(name: str, draws: np.ndarray, ess: float) -> bytes:
     agreed; then most bars are in the band. One chain is compared with itself: its halves."""
     from scipy.stats import rankdata
 
-    halves = len(draws) == 1
-    if halves:
+    if len(draws) == 1:
         length = draws.shape[1] // 2
         draws = np.stack([draws[0, :length], draws[0, -length:]])
     figure, axes = _figure(short(name), "rank among all draws", "relative share")
     order = (rankdata(draws).reshape(draws.shape) - 0.5) / draws.size
     bins = int(np.clip(draws.shape[1] // 10, 2, RANK_BINS))
     edges = np.linspace(0, 1, bins + 1)
-    for chain, values in enumerate(order):
-        share = np.histogram(values, edges)[0] * bins / draws.shape[1]
-        axes.stairs(share, edges, color=_colour(chain), linewidth=1.1)
+    for values in order:
+        axes.stairs(np.histogram(values, edges)[0] * bins / draws.shape[1], edges, linewidth=1.1)
     band = 3 * math.sqrt((bins - 1) * (1 - 1 / len(draws)) / max(ess / len(draws), 1))
     axes.axhspan(max(0, 1 - band), 1 + band, color="0.5", alpha=0.15, linewidth=0)
     axes.axhline(1, color=LEVEL, linewidth=1, linestyle="--")
@@ -82,8 +81,7 @@ def autocorrelation(name: str, draws: np.ndarray) -> bytes:
     small = np.flatnonzero(mean < 0.05)
     most = draws.shape[1] // 2
     lags = min(most, max(20, 3 * int(small[0] if small.size else most)))
-    for chain, curve in enumerate(curves):
-        axes.plot(curve[: lags + 1], color=_colour(chain), linewidth=0.6, alpha=0.6)
+    axes.plot(curves[:, : lags + 1].T, linewidth=0.6, alpha=0.6)
     axes.plot(mean[: lags + 1], color=LEVEL, linewidth=1.6)
     axes.axhline(0, color=LEVEL, linewidth=1, linestyle="--")
     axes.xaxis.get_major_locator().set_params(integer=True)
@@ -94,12 +92,11 @@ def autocorrelation(name: str, draws: np.ndarray) -> bytes:
 def over_time(name: str, values: np.ndarray, times: np.ndarray, unit: str, level: float, allowed: float) -> bytes:
     """Plot a statistic by (chain, draw), averaged over stretches; where its mean should be, and its bound."""
     stretches = values.shape[1] // -(-values.shape[1] // STRETCHES)
-    means = np.stack([part.mean(axis=1) for part in np.array_split(values, stretches, axis=1)], axis=1)
+    means = [part.mean(axis=1) for part in np.array_split(values, stretches, axis=1)]
     middles = [part.mean() for part in np.array_split(times, stretches)]
     figure, axes = _figure(name, unit, "mean of each stretch")
     axes.axhspan(level - allowed, level + allowed, color="0.5", alpha=0.15, linewidth=0)
-    for chain, curve in enumerate(means):
-        axes.plot(middles, curve, color=_colour(chain), linewidth=0.8, alpha=0.8, marker="." if stretches < 5 else None)
+    axes.plot(middles, means, linewidth=0.8, alpha=0.8, marker="." if stretches < 5 else None)
     axes.axhline(level, color=LEVEL, linewidth=1, linestyle="--")
     axes.axhline(float(values.mean()), color=LEVEL, linewidth=1.6)
     return _png(figure)
@@ -113,10 +110,9 @@ def against_level(
     places = np.arange(len(names), dtype=float)
     bad = ~(abs(values - level) <= allowed)
     figure, axes = _figure(title, "" if few else "parameter, in the order of the draws", "", len(names) if few else 0)
-    low, high = level - allowed, level + allowed
     band = {"color": "0.5", "alpha": 0.15, "linewidth": 0, "step": "mid"}
     ends = np.concatenate([[places[0] - 0.5], places, [places[-1] + 0.5]])
-    low, high = (np.concatenate([bound[:1], bound, bound[-1:]]) for bound in (low, high))
+    low, high = (np.pad(bound, 1, "edge") for bound in (level - allowed, level + allowed))
     (axes.fill_betweenx if few else axes.fill_between)(ends, low, high, **band)
     (axes.axvline if few else axes.axhline)(level, color=LEVEL, linewidth=1, linestyle="--")
     for which, colour in ((~bad, GOOD), (bad, BAD)):
@@ -182,29 +178,23 @@ def _rows(axes: Any, names: Sequence[str]) -> None:
     axes.grid(axis="y", visible=False)
 
 
-def _colour(chain: int) -> str:
-    return COLOURS[chain % len(COLOURS)]
-
-
 def _figure(title: str, xlabel: str, ylabel: str, rows: int = 0) -> tuple[Any, Any]:
-    """Make one set of axes; with `rows` of names it is as high as they need. Names are not read as formulas."""
+    """Make one set of axes; with `rows` of names it is as high as they need."""
     with extra("plots", "a picture"):
         import matplotlib
         from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(STYLE | {"text.parse_math": False}):
+    with matplotlib.rc_context(OF_RUN):
         height = max(1.3, ROW_HEIGHT * rows + 0.8) if rows else SIZE[1]
         figure = Figure(figsize=(SIZE[0], height), layout="constrained")
-        axes = figure.subplots()
-        axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
-    return figure, axes
+        return figure, figure.subplots(subplot_kw={"title": title, "xlabel": xlabel, "ylabel": ylabel})
 
 
 def _png(figure: Any) -> bytes:
     import matplotlib
 
     content = io.BytesIO()
-    with matplotlib.rc_context(STYLE | {"text.parse_math": False}), warnings.catch_warnings():
+    with matplotlib.rc_context(OF_RUN), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a letter of a name that the font has not
         figure.savefig(content, format="png", dpi=144, metadata={"Software": None})
     return content.getvalue()

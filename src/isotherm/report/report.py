@@ -148,10 +148,10 @@ def _shown(tree: Results, names: list[str], values: np.ndarray) -> ShownDraws:
     moves = np.ptp(values, axis=(0, 1)) > 0
     ess = np.where(moves, np.nan_to_num(found.least_ess), np.inf)
     order = np.argsort(ess, kind="stable")[: int(moves.sum())]
-    numbers = np.arange(values.shape[1]) + 1
+    times, unit = np.arange(values.shape[1]) + 1, "draw"
     if {"burn_in", "thin"} <= set(tree.attrs):
-        return ShownDraws(names, values, found, order, tree.attrs["burn_in"] + tree.attrs["thin"] * numbers, "step")
-    return ShownDraws(names, values, found, order, numbers, "draw")
+        times, unit = tree.attrs["burn_in"] + tree.attrs["thin"] * times, "step"
+    return ShownDraws(names, values, found, order, times, unit)
 
 
 def _verdict(verdict: Verdict, tree: Results) -> str:
@@ -168,18 +168,17 @@ def _verdict(verdict: Verdict, tree: Results) -> str:
     warned = f"<p>The run itself warned:</p><ul>{warnings}</ul>" if warnings else ""
     cost = f" The check took {verdict.passes:.1f} passes over the data." if verdict.passes else ""
     not_checked = html.note(f"Not checked: {'; '.join(verdict.not_checked)}.{cost}")
-    summary = f'<p class="summary {"good" if verdict else "bad"}">{escape(_sentence(verdict.summary))}</p>'
+    words = f"{verdict.summary[0].upper()}{verdict.summary[1:]}."
+    summary = f'<p class="summary {"good" if verdict else "bad"}">{escape(words)}</p>'
     return f"<h2>Verdict</h2>{summary}{table}{not_checked}{warned}"
 
 
 def _making(tree: Results, shown: int, diverged: Sequence[str]) -> str:
     """Return what made the draws, how many there are, and all attributes of the run."""
     attributes, counts, entries = tree.attrs, tree["posterior"].sizes, sum(sizes(tree))
-    library = [
-        str(attributes[each]) for each in ("inference_library", "inference_library_version") if each in attributes
-    ]
-    if "sampler" in attributes:
-        library.insert(0, f"sampler {attributes['sampler']},")
+    sampler = [f"sampler {attributes['sampler']},"] if "sampler" in attributes else []
+    names = ("inference_library", "inference_library_version")
+    library = sampler + [str(attributes[name]) for name in names if name in attributes]
     facts = [" ".join(library)] if library else []
     facts += [_count(counts["chain"], "chain"), f"{_count(counts['draw'], 'draw')} each"]
     facts.append(_count(entries, "parameter") + (f", of which {shown:,} were looked at" if shown < entries else ""))
@@ -192,7 +191,8 @@ def _making(tree: Results, shown: int, diverged: Sequence[str]) -> str:
     if attributes.get("interrupted"):
         diverged = [*diverged, "The run was interrupted: isotherm.resume goes on with it."]
     alarms = "".join(f'<p class="summary bad">{escape(sentence)}</p>' for sentence in diverged)
-    rows = [(str(name), _value(value)) for name, value in attributes.items() if name != "warnings"]
+    texts = {str(name): f"{v:.6g}" if isinstance(v, float) else str(v) for name, v in attributes.items()}
+    rows = [each for each in texts.items() if each[0] != "warnings"]
     table = html.texts(["", "value"], rows, "words")
     settings = f"<details><summary>all settings</summary>{table}</details>" if rows else ""
     written = html.note(f"Page written by isotherm {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC.")
@@ -278,13 +278,5 @@ def _forest(draws: ShownDraws) -> str:
     return f"<h2>Parameters</h2>{which}{picture}{numbers}"
 
 
-def _sentence(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}."
-
-
 def _count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
-def _value(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,7 +1,7 @@
 """From a table to a posterior, and from its draws to predictions: what `isotherm fit` and `isotherm predict` do.
 
 options, from flags or TOML         options
-files → columns of some kinds       reading, columns; .npz and LIBSVM text: arrays
+files → columns of some kinds       reading, columns
 columns → what is done with each    recipe: a JSON file in the run's folder, by which new rows are encoded too
 target → its family, the model      target
 options → recipe, arrays            preparing

@@ -86,9 +86,9 @@ def write_arrays(
     progress: bool,
 ) -> None:
     """Write the chosen columns of all tables, one after the other."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
 
-    shown = TextColumn("converting rows"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    shown = "converting rows", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     needed = sorted({each for of in chosen.values() for each in ([of] if isinstance(of, str) else of)})
     # Parquet says how many rows it has; CSV would have to be read for that.
     is_counted = all(path.suffix == ".parquet" for path in sources)

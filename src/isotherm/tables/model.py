@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from isotherm.lib.types import Batch, Params, Results
 from isotherm.models import DRBM, GeneralisedLinear, Network, families, priors
-from isotherm.models.families import Family
 from isotherm.models.model import Model
 from isotherm.models.warm_start import start_near_a_mode
 from isotherm.posterior import Posterior
@@ -24,10 +23,15 @@ from isotherm.tables.recipe import NETWORKS, Recipe, write
 from isotherm.tables.target import TargetColumn
 
 Floats = NDArray[np.float64]
+ONE_NUMBER: dict[str, families.Family] = {
+    "gaussian": families.Gaussian(),
+    "bernoulli": families.Bernoulli(),
+    "poisson": families.Poisson(),
+}
 
 
 def default_scale(name: str, target: TargetColumn) -> float:
-    """Return the standard deviation of the prior that the estimators have."""
+    """Return the standard deviation of the estimators' prior."""
     if name == "drbm":
         return priors.MACHINE_SCALE
     if name == "mlp":
@@ -38,24 +42,15 @@ def default_scale(name: str, target: TargetColumn) -> float:
 def build(recipe: Recipe) -> Model:
     """Return the model of a recipe."""
     target, features, levels = recipe.target, len(recipe.inputs), recipe.offsets[-1]
-    family, variance = family_of(target), recipe.prior_scale**2
+    variance = recipe.prior_scale**2
     if recipe.model == "drbm":
         return DRBM(features, recipe.hidden, len(target.classes), variance, levels)
+    classes = target.family == "categorical"
+    family = families.Categorical(len(target.classes)) if classes else ONE_NUMBER[target.family]
     if recipe.model == "mlp":
         output = priors.CLASSIFIER_OUTPUT if target.classes else 1.0
         return Network(features, (recipe.hidden,), family, "tanh", variance, output, levels)
     return GeneralisedLinear(features, family, variance, priors.INTERCEPT_SCALE**2, levels)
-
-
-def family_of(target: TargetColumn) -> Family:
-    if target.family == "categorical":
-        return families.Categorical(len(target.classes))
-    one_number: dict[str, Family] = {
-        "gaussian": families.Gaussian(),
-        "bernoulli": families.Bernoulli(),
-        "poisson": families.Poisson(),
-    }
-    return one_number[target.family]
 
 
 def fit_table(options: TableOptions, recipe: Recipe, data: Batch) -> Results:
@@ -94,14 +89,14 @@ def start(recipe: Recipe, model: Model, data: Batch) -> Params:
 
 class Predicted(NamedTuple):
     """Of each row, on the scale of the target: E[y] or the probabilities of classes, how far draws differ in it, the
-    ends of its interval, and, for numbers, the ends of the interval in which a new y lies."""
+    ends of its interval, and those of the interval in which a new y lies; of classes, the same."""
 
     mean: Floats
     spread: Floats
     low: Floats
     high: Floats
-    new_low: Floats | None = None
-    new_high: Floats | None = None
+    new_low: Floats
+    new_high: Floats
 
 
 def all_draws(tree: Results) -> Params:
@@ -135,7 +130,7 @@ def predictions(recipe: Recipe, model: Model, tree: Results, batch: Batch) -> Pr
     if target.family == "bernoulli":
         mean, low, high = (np.stack(ends, axis=1) for ends in ((1 - mean, mean), (1 - high, low), (1 - low, high)))
         spread = np.stack([spread, spread], axis=1)
-    return Predicted(mean, spread, low, high)
+    return Predicted(mean, spread, low, high, low, high)
 
 
 def log_densities(model: Model, tree: Results, batch: Batch) -> Floats:

@@ -36,8 +36,7 @@ def place_beside(table: Path) -> Path:
 def predict_table(run: Path, path: Path, out: Path) -> tuple[int, list[str]]:
     """Write the table at `path` with predictions to `out`; return the number of rows, and sentences about them."""
     check_place(path, out)
-    recipe = recipes.read(run)
-    tree = open_results(run)
+    recipe, tree = recipes.read(run), open_results(run)
     table = preparing.new_rows(recipe, path)
     notes, lacking = recipe.unknown_levels(table), recipe.incomplete(table)
     if lacking.any() and recipe.missing == "error":
@@ -50,20 +49,17 @@ def predict_table(run: Path, path: Path, out: Path) -> tuple[int, list[str]]:
         notes.append(f"{lacking.sum():,} of {table.rows:,} rows lack a value: they get {rule}")
     found = predictions(recipe, build(recipe), tree, recipe.encode(table))
     if recipe.missing == "drop":
-        values = {name: each for name, each in found._asdict().items() if each is not None}
-        found = found._replace(**{name: np.where(lacking, np.nan, each.T).T for name, each in values.items()})
+        found = Predicted._make(np.where(lacking, np.nan, each.T).T for each in found)
     return table.rows, notes + write(recipe, path, out, columns(recipe, found))
 
 
 def columns(recipe: Recipe, predicted: Predicted) -> dict[str, NDArray[np.generic]]:
     """Return the new columns, by name."""
-    aim, target = recipe.target.name, recipe.target
+    target = recipe.target
     if not target.classes:
-        assert predicted.new_low is not None
-        assert predicted.new_high is not None
         names = ("mean", "mean low", "mean high", "low", "high")
         values = predicted.mean, predicted.low, predicted.high, predicted.new_low, predicted.new_high
-        return {f"{aim} {name}": value for name, value in zip(names, values, strict=True)}
+        return {f"{target.name} {name}": value for name, value in zip(names, values, strict=True)}
     aim = target.words
     known = np.asarray(np.isfinite(predicted.mean).all(axis=1))
     likeliest = np.array(target.classes, object)[np.where(known[:, None], predicted.mean, 0).argmax(axis=1)]
@@ -131,10 +127,7 @@ def formulas(table: "Table", out: Path) -> list[str]:
     from pyarrow import compute
 
     texts = [table.column(name) for name in table.column_names if is_text(table.column(name).type)]
-    count = sum(
-        compute.sum(compute.or_(compute.starts_with(each, "="), compute.starts_with(each, "@"))).as_py() or 0
-        for each in texts
-    )
+    count = sum(compute.sum(compute.match_substring_regex(each, "^[=@]")).as_py() or 0 for each in texts)
     if not count:
         return []
     return [

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from isotherm.lib.types import Batch
-from isotherm.tables import arrays, model, reading, target
+from isotherm.tables import model, reading, target
 from isotherm.tables.columns import Frame, TableColumn, join_names, plain, quote
 from isotherm.tables.options import TableOptions
 from isotherm.tables.recipe import ConstantColumn, Recipe, TableSource, plan_column, why_unused
@@ -87,7 +87,7 @@ def read_first(options: TableOptions) -> tuple[Frame, target.Wanted]:
     kinds = dict.fromkeys(options.categorical, "text")
     read = reading.read(path, kinds=kinds, na=options.na, delimiter=options.mark, ignore=options.ignore)
     read.require(options.categorical, "--categorical")
-    aim = options.target or (arrays.LABEL if reading.type_of(path) == "libsvm" else "")
+    aim = options.target or (reading.LABEL if reading.type_of(path) == "libsvm" else "")
     if not aim:
         names = ", ".join(map(quote, read.columns))
         raise ValueError(f"--target must be given: the column to predict, one of {names}")

@@ -6,6 +6,7 @@ import gzip
 import io
 import itertools
 import re
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from isotherm.tables import arrays
+from isotherm.lib.optional import extra
 from isotherm.tables.columns import (
     WORDS,
     Frame,
@@ -30,9 +31,12 @@ from isotherm.tables.columns import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from pyarrow import Table
+    from pyarrow import Array, Table
 
 LIBSVM_LINE = re.compile(rb"\s*[-+\d.eE]+(,[-+\d.eE]+)*(\s+qid:\d+)?(\s+\d+:[-+\d.eEnaif]+)+\s*(#.*)?")
+TABLE_COLUMNS = 20_000
+LABEL = "label"  # what the target of a LIBSVM file is called
+DENSE_ENTRIES = 1 << 30  # of a sparse matrix that is made dense: 4 GB
 START_BYTES = 1 << 16  # by which the type of a file is known
 LEVEL_LENGTH = 1000  # characters; a longer text is no category
 LINE_BYTES = 16 << 20
@@ -58,21 +62,18 @@ def read(
     usual ones; `features` how many columns a LIBSVM file must have at least.
     """
     kinds, na, file_type = dict(kinds or {}), tuple(na), type_of(path)
-    unwanted, needed = set(ignore), None if only is None else list(only)
-
-    def is_used(name: str) -> bool:
-        return name not in unwanted if needed is None else name in needed
-
     table = arrow_table(path, file_type, delimiter, kinds, na, features)
     names = table.column_names
+    unwanted = set(ignore)
+    needed = [name for name in names if name not in unwanted] if only is None else list(only)
     if file_type == "npz":  # text is what it is there
         kinds = {name: "text" for name in names if is_text(table.column(name).type)} | kinds
     columns = {
-        name: from_arrow(name, table.column(name), str(path), kinds.get(name), na) for name in names if is_used(name)
+        name: from_arrow(name, table.column(name), str(path), kinds.get(name), na) for name in names if name in needed
     }
     for name in sorted(unwanted - set(names)):
         raise ValueError(f"--ignore names the column {quote(name)}, {absent(name, names, str(path))}")
-    for name in needed or ():
+    for name in needed:
         if name not in columns:
             raise ValueError(f"the run was made with the column {quote(name)}, {absent(name, names, str(path))}")
     rows = max((len(column.values) for column in columns.values()), default=0)
@@ -115,8 +116,8 @@ def arrow_table(
     if file_type == "parquet":
         return read_parquet(path)
     if file_type == "npz":
-        return arrays.read_npz(path)
-    return arrays.read_libsvm(path, features) if file_type == "libsvm" else read_csv(path, delimiter, kinds, na)
+        return read_npz(path)
+    return read_libsvm(path, features) if file_type == "libsvm" else read_csv(path, delimiter, kinds, na)
 
 
 def check(source: str, name: str, column: TableColumn) -> None:
@@ -141,6 +142,65 @@ def read_parquet(path: Path) -> "Table":
         return parquet.ParquetFile(path).read()
     except (pa.ArrowException, ValueError) as fault:
         raise ValueError(f"{path} is not a Parquet file that can be read: {one_line(fault)}") from None
+
+
+def read_npz(path: Path) -> "Table":
+    """Read a column for each array of one axis, and one for each column of an array of two: x[0], x[1], …"""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+            raise ValueError("it is another kind of zip file; a spreadsheet must be saved as CSV first")
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as fault:
+        raise ValueError(f"{path} is not an .npz file of arrays of numbers and text: {fault}") from None
+    columns: dict[str, Array] = {}
+    for name, array in arrays.items():
+        if array.ndim not in (1, 2):
+            raise ValueError(f"{path}: {quote(name)} must have one or two axes, got the shape {array.shape}")
+        if array.ndim == 2 and array.shape[1] + len(columns) > TABLE_COLUMNS:
+            raise ValueError(f"{path} must have at most {TABLE_COLUMNS:,} columns, and {quote(name)} alone has more")
+        parts = {name: array} if array.ndim == 1 else {f"{name}[{i}]": part for i, part in enumerate(array.T)}
+        columns |= {part: _column(path, part, values) for part, values in parts.items()}
+    if not columns:
+        raise ValueError(f"{path} is empty")
+    lengths = {len(array) for array in arrays.values()}
+    if len(lengths) > 1:
+        raise ValueError(f"{path} must hold arrays of one length, got the lengths {sorted(lengths)}")
+    return pyarrow().table(columns)
+
+
+def _column(path: Path, name: str, values: np.ndarray) -> "Array":
+    """Return Arrow's form of an array, in which NaN and empty texts are missing."""
+    kind = values.dtype.kind
+    if kind in "US":
+        texts = values if kind == "U" else np.char.decode(values, "utf-8", "replace")
+        return pyarrow().array(texts, mask=texts == "")
+    if kind not in "fiubM":
+        raise ValueError(f"{path}: {quote(name)} holds {values.dtype}, which is neither numbers nor text; leave it out")
+    wanted = {"M": "datetime64[us]", "b": "bool"}.get(kind, "float64")
+    return pyarrow().array(values.astype(wanted), from_pandas=True)
+
+
+def read_libsvm(path: Path, features: int = 0) -> "Table":
+    """Read `label`, and a column for each index, named by it; `features` of them or more."""
+    with extra("estimators", "reading LIBSVM text"):
+        from sklearn.datasets import load_svmlight_file
+
+    try:
+        x, y = load_svmlight_file(str(path), zero_based=False)
+    except (ValueError, IndexError, OverflowError, EOFError) as fault:
+        raise ValueError(f"{path} is not LIBSVM text (label index:value …): {fault}") from None
+    wide = max(features, x.shape[1])
+    if not len(y):
+        raise ValueError(f"{path} is empty")
+    if wide > TABLE_COLUMNS or wide * len(y) > DENSE_ENTRIES:
+        raise ValueError(
+            f"{path} has {len(y):,} rows and indices up to {wide:,}: too many for a table, which is not sparse "
+            f"(at most {TABLE_COLUMNS:,} columns and {DENSE_ENTRIES:,} entries)"
+        )
+    dense = np.zeros((wide, len(y)))
+    dense[: x.shape[1]] = x.T.toarray()
+    return pyarrow().table({LABEL: y} | {str(index): column for index, column in enumerate(dense, 1)})
 
 
 class CsvForm(NamedTuple):
@@ -203,8 +263,8 @@ def csv_form(path: Path, delimiter: str | None) -> CsvForm:
         names = next(rows)
     except standard_csv.Error:
         raise ValueError(f"{path} {TOO_LONG}") from None
-    if len(names) > arrays.TABLE_COLUMNS:
-        raise ValueError(f"{path} must have at most {arrays.TABLE_COLUMNS:,} columns, and has {len(names):,}")
+    if len(names) > TABLE_COLUMNS:
+        raise ValueError(f"{path} must have at most {TABLE_COLUMNS:,} columns, and has {len(names):,}")
     names = [name or f"column {place}" for place, name in enumerate(names, 1)]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"{path} has more than one column named {quote(twice[0])}; rename all but one")

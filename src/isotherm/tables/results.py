@@ -77,21 +77,14 @@ def collect(prepared: Prepared, tree: Results) -> TableResults:
     recipe, train, held_out = prepared
     built, names = model.build(recipe), entry_names(recipe)
     verdict = rename_entries(check(tree, model.make_posterior(built), train), names)
-    found = scores_of = None
-    if held_out is not None:
-        found, y = model.predictions(recipe, built, tree, held_out), held_out["y"]
-        scores_of = scores(recipe, found, model.log_densities(built, tree, held_out), y)
     words = words_of(recipe, len(train["y"]), 0 if held_out is None else len(held_out["y"]), tree)
     coefs = coefficients(recipe, model.all_draws(tree))
-    everything = TableResults(recipe, tree, verdict, coefs, scores_of or [], words, names)
-    if found is None or not recipe.target.classes:
-        return everything
-    return replace(everything, probabilities=found.mean, y=y.astype(np.int64))
-
-
-def collect_stored(run: Path, table: Path | None) -> TableResults:
-    """Compute everything that is shown of a run in a folder."""
-    return collect(preparing.prepare_again(recipes.read(run), table), open_results(run))
+    if held_out is None:
+        return TableResults(recipe, tree, verdict, coefs, [], words, names)
+    found, y = model.predictions(recipe, built, tree, held_out), held_out["y"]
+    scored = scores(recipe, found, model.log_densities(built, tree, held_out), y)
+    classes = (found.mean, y.astype(np.int64)) if recipe.target.classes else (None, None)
+    return TableResults(recipe, tree, verdict, coefs, scored, words, names, *classes)
 
 
 def check_stored(run: Path, table: Path | None) -> Verdict:
@@ -214,8 +207,6 @@ def _number_scores(recipe: Recipe, predicted: Predicted, densities: Floats, y: F
     actual = target.mean + target.scale * y
     usual = float(np.exp(target.base[0])) if target.family == "poisson" else target.mean
     error, plain_error = (float(np.sqrt(np.mean((actual - guess) ** 2))) for guess in (predicted.mean, usual))
-    assert predicted.new_low is not None
-    assert predicted.new_high is not None
     inside = float(((actual >= predicted.new_low) & (actual <= predicted.new_high)).mean())
     return [
         Score("root mean square error", error, plain_error, f"in the units of {target.name}"),

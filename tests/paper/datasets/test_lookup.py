@@ -1,6 +1,7 @@
 import dataclasses
 import gzip
 import hashlib
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -173,7 +174,7 @@ def test_a_place_that_cannot_be_written_is_said(server, cache):
 def test_terminal_sees_a_bar_that_fills(server, cache, monkeypatch, capsys):
     address, pages = server
     pages["/toy.bin"] = CONTENT
-    monkeypatch.setattr(lookup.sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     lookup.locate(source_at(f"{address}/toy.bin"))
     shown = capsys.readouterr().err
     assert "toy.bin" in shown

@@ -6,15 +6,15 @@ ships. Some airports have 100,000 flights, others a handful. The checksum is tha
 other published one was found to compare it with. Reading the file takes pyarrow: `pip install 'isotherm[tables]'`.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isotherm.lib.optional import extra
 from isotherm.paper.datasets import lookup, verify
 from isotherm.paper.datasets.lookup import DataDir
 from isotherm.paper.datasets.source import SOURCES, Arrays, DatasetError
+from isotherm.tables.columns import Levels, from_arrow
 
 LATE = 15  # minutes
 
@@ -47,24 +47,19 @@ def load(data_dir: DataDir | None = None) -> Flights:
         columns = ["date", "delay", "distance", "origin", "destination"]
         table = parquet.read_table(pyarrow.BufferReader(content), columns=columns)
         date, delay, distance = (table[name].to_numpy() for name in columns[:3])
-        (origin, origins), (destination, destinations) = (_levels(table[name]) for name in columns[3:])
+        origin, destination = (from_arrow(name, table[name], NAME, "text", ()) for name in columns[3:])
         hours = date.astype("datetime64[h]").astype(np.int64)
     except (KeyError, TypeError, ValueError) as fault:  # pyarrow's own errors are among these
         raise DatasetError(f"{NAME} is not a table of date, delay, distance, origin and destination: {fault}") from None
+    assert isinstance(origin, Levels)
+    assert isinstance(destination, Levels)
     log_distance = np.log(distance.astype(np.float64))
     data: Arrays = {
         "late": (delay > LATE).astype(np.float32),
         "log_distance": ((log_distance - log_distance.mean()) / log_distance.std()).astype(np.float32),
         "hour": (hours % 24).astype(np.int32),
         "weekday": ((hours // 24 + 3) % 7).astype(np.int32),  # hour 0, the first of January 1970, was a Thursday's
-        "origin": origin,
-        "destination": destination,
+        "origin": origin.values,
+        "destination": destination.values,
     }
-    return Flights(data, origins, destinations)
-
-
-def _levels(column: Any) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Return a column of text as indices into its sorted values, and these."""
-    encoded = column.combine_chunks().dictionary_encode()
-    names, ranks = np.unique(encoded.dictionary.to_pylist(), return_inverse=True)
-    return ranks.astype(np.int32)[encoded.indices.to_numpy()], tuple(names.tolist())
+    return Flights(data, origin.names, destination.names)

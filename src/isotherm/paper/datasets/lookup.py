@@ -6,11 +6,11 @@ of them `FOLDER/mnist/file` and `FOLDER/file` are found, plain or as .gz, .xz or
 """
 
 import os
-import sys
 from pathlib import Path
 
 from isotherm.lib import files
 from isotherm.lib.optional import extra
+from isotherm.lib.progress import progress_bar
 from isotherm.paper.datasets import verify
 from isotherm.paper.datasets.source import DatasetError, File, Source, WrongContentError
 
@@ -96,13 +96,11 @@ def _fetch(url: str, path: Path) -> None:
     """Write what the address holds to `path`, with a progress bar on a terminal."""
     with extra("paper", "a download"):
         import requests
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn
 
-    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
     with (
         requests.get(url, stream=True, timeout=TIMEOUT) as response,
-        Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress,
+        progress_bar(True, "{task.description}", BarColumn(), DownloadColumn(), TimeRemainingColumn()) as progress,
         path.open("wb") as file,
     ):
         response.raise_for_status()

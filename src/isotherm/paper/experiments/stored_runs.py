@@ -73,7 +73,7 @@ def report_run(store: Path, data_dir: Path | None, out: Path) -> Verdict:
     """Write the report of any stored run; the verdict is whole only if the run says what its data are."""
     check_is_there(store)
     if recipe.is_there(store):
-        found = results.collect_stored(store, data_dir)
+        found = results.collect(preparing.prepare_again(recipe.read(store), data_dir), open_results(store))
         show.write_report(found, out)
         return found.verdict
     tree = open_results(store)
