@@ -9,11 +9,11 @@ import isotherm
 
 
 def test_a_function_is_not_hidden_by_the_package_of_its_name():
-    """Importing isotherm/predict/blocks.py binds `isotherm.predict` to the package, were it not for lazy_loader."""
-    import isotherm.predict.blocks
+    """Importing isotherm/predict/prediction.py binds `isotherm.predict` to the package, were it not for lazy_loader."""
+    import isotherm.predict.prediction
     import isotherm.report.html
 
-    assert "isotherm.predict.blocks" in sys.modules
+    assert "isotherm.predict.prediction" in sys.modules
     assert "isotherm.report.html" in sys.modules
     assert inspect.isfunction(isotherm.predict)
     assert inspect.isfunction(isotherm.report)

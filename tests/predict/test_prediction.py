@@ -10,7 +10,7 @@ import zarr
 
 import isotherm
 from isotherm.models import GeneralisedLinear, families
-from isotherm.predict import blocks, predict, prediction
+from isotherm.predict import predict, prediction
 
 
 def made(chains=3, draws=7, features=4, seed=0, **stats):
@@ -64,9 +64,9 @@ def test_is_the_naive_computation(rows, monkeypatch):
     assert whole["rate_quantiles"].dims == ("quantile", "row")
     assert whole["signs_mean"].dims == ("row", "signs_dim_0")
     np.testing.assert_array_equal(whole["quantile"], levels)
-    monkeypatch.setattr(blocks, "VALUES", 21 * 20 * 3)  # three rows
-    monkeypatch.setattr(blocks, "WORK", 400)  # a few draws
-    monkeypatch.setattr(blocks, "KEPT", 0)
+    monkeypatch.setattr(prediction, "VALUES", 21 * 20 * 3)  # three rows
+    monkeypatch.setattr(prediction, "WORK", 400)  # a few draws
+    monkeypatch.setattr(prediction, "KEPT", 0)
     xarray.testing.assert_allclose(predict(tree, both, data, quantiles=levels, progress=False), whole, rtol=2e-6)
 
 
@@ -112,7 +112,7 @@ def test_some_draws_are_enough():
 
 
 def test_a_store_has_every_value(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "VALUES", 21 * 20 * 3)
+    monkeypatch.setattr(prediction, "VALUES", 21 * 20 * 3)
     tree, data = made(), data_of(8)
     predict(tree, both, data, store=tmp_path / "all.zarr", progress=False)
     stored = xarray.open_datatree(tmp_path / "all.zarr", engine="zarr", chunks=None)["predictions"]
@@ -137,7 +137,7 @@ def test_data_are_read_in_blocks(tmp_path):
             return on_disk[index]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "VALUES", 21 * 20 * 16)
+        patch.setattr(prediction, "VALUES", 21 * 20 * 16)
         found = predict(tree, both, {"x": Watched()}, progress=False)
     assert sum(asked) == 40
     assert max(asked) <= 16

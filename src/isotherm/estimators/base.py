@@ -24,7 +24,7 @@ from isotherm.models.model import Model
 from isotherm.models.priors import NO_UNITS, column_units, standard_units
 from isotherm.posterior import Posterior
 from isotherm.predict import predict
-from isotherm.predict.blocks import PREDICTION_DRAWS
+from isotherm.predict.prediction import PREDICTION_DRAWS
 from isotherm.run.fit import fit
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from isotherm.models import priors
 from isotherm.models.drbm import DRBM
 from isotherm.models.model import Model, Network
 from isotherm.models.warm_start import start_near_a_mode
-from isotherm.predict.blocks import PREDICTION_DRAWS
+from isotherm.predict.prediction import PREDICTION_DRAWS
 
 WATCHED_ROWS = 32  # whose predictions chains must agree about
 UNASKED = Bounds(1.1, 50, 0.1, 2.0)  # of the warnings that `fit` gives unasked

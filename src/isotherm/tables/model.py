@@ -15,7 +15,7 @@ from isotherm.models.model import Model
 from isotherm.models.warm_start import start_near_a_mode
 from isotherm.posterior import Posterior
 from isotherm.predict import predict
-from isotherm.predict.blocks import PREDICTION_DRAWS, Draws, blocks, make_task
+from isotherm.predict.prediction import PREDICTION_DRAWS, Draws, blocks, make_task
 from isotherm.run.fit import fit
 from isotherm.store.folder import slots
 from isotherm.tables.options import TableOptions
