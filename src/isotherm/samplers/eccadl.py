@@ -8,7 +8,7 @@ is the equation of CCAdL and mCCAdL, and so is its invariant law. Three things d
 during the same h, so they are solved together, exactly: letter E, scheme BEOEB. Ŝ is an average over a window of recent
 batches of its own, so that the friction does not follow the noise of the force it balances. And from Ŝ and the
 curvature K̂, measured on the same batches, follow the noise friction with which a step of this size keeps a Gaussian as
-it is (dynamics/noise_friction.py) and the largest step size that is safe (docs/how-it-works/eccadl.md).
+it is (dynamics/flows.py) and the largest step size that is safe (docs/how-it-works/eccadl.md).
 """
 
 from dataclasses import dataclass, field
@@ -19,16 +19,27 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
 from isotherm.data.batches import ExtraBatch
-from isotherm.dynamics import flows, homecoming, renewals, scaling, splitting
-from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Estimate, Local, LowRank, Needs
-from isotherm.dynamics.pace import CURVATURE_BOUND, IDENTITY_BOUND, Pace, Rules
+from isotherm.dynamics import flows, pacing, splitting
+from isotherm.dynamics.covariance import (
+    LONGEST_INTERVAL,
+    Calendar,
+    Coordinates,
+    Dense,
+    Diagonal,
+    Estimate,
+    Local,
+    LowRank,
+    Needs,
+    is_power_of_two,
+)
+from isotherm.dynamics.pacing import Pace, Rules
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Int, Number, RandomKey, Scalar, Setting, Vector
 from isotherm.samplers.base import STATIC, Phase, State, Thermostat, Traits, normals
 from isotherm.targets.noisy import Noisy
 
 LETTERS = "BEO"
-EXACT = "BEOEB"  # the scheme whose variance dynamics/noise_friction.py knows for any A; of others it knows it for A = 0
+EXACT = "BEOEB"  # the scheme whose variance dynamics/flows.py knows for any A; of others it knows it for A = 0
 ESTIMATES: dict[str, type[Estimate]] = {"dense": Dense, "low_rank": LowRank, "diagonal": Diagonal}
 DENSE_UP_TO = 1024  # parameters; beyond, eigh takes longer than the steps between two renewals
 
@@ -74,7 +85,7 @@ class ECCAdL(Thermostat):
         if rows and phase != "step":
             extra["estimate"] = ExtraBatch(max(rows, batch_size))
         if phase == "renewal":
-            extra["distance"] = ExtraBatch(max(rows, homecoming.FORCE_BATCHES * batch_size), homecoming.HOME_STEPS)
+            extra["distance"] = ExtraBatch(max(rows, pacing.FORCE_BATCHES * batch_size), pacing.HOME_STEPS)
         return extra
 
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
@@ -127,7 +138,7 @@ class ECCAdL(Thermostat):
         return self._paced(state, pace)._replace(
             position=flows.drift(state.position, moved, w, 1.0),
             momentum=p,
-            friction=xi + jnp.where(homecoming.is_far(inflation), 0, change),
+            friction=xi + jnp.where(pacing.is_far(inflation), 0, change),
             kinetic_temperature=T * end.energy / pace.energy,
             step=state.step + 1,
             memory=state.memory._replace(pace=pace),
@@ -137,22 +148,22 @@ class ECCAdL(Thermostat):
         """S and K of other rows enter the average, and the distance from the mode is measured anew. While the chain is
         on its way home, the past is forgotten, and ξ stays at A."""
         estimate, inflation, scale, before = state.memory
-        calendar, is_far = self._calendar(state.position.size), homecoming.is_far(inflation)
+        calendar, is_far = self._calendar(state.position.size), pacing.is_far(inflation)
         due, curvature_due = calendar.is_due(step), calendar.is_curvature_due(step)
         renewal_key = jax.random.split(key, 3)[1]  # of three, so that stored low-rank runs go on bit for bit
         local = self._local(state.position, noisy, self._whitening(scale, state.position), inflation)
-        window = homecoming.averaging_window(self.window, inflation)
+        window = pacing.averaging_window(self.window, inflation)
         estimate = estimate.forget(due & is_far).renewed(due, curvature_due, local, window, renewal_key)
-        asked = homecoming.is_measured(step, due, inflation)
+        asked = pacing.is_measured(step, due, inflation)
         # Vmapped, only the outer condition stays a branch, since it is the same for all chains.
         inflation = jax.lax.cond(
-            step < homecoming.HOME_STEPS,
+            step < pacing.HOME_STEPS,
             lambda: jax.lax.cond(asked, lambda: self._inflation(state, estimate, noisy, step), lambda: inflation),
             lambda: jnp.ones_like(inflation),
         )
         pace = jax.lax.cond(due, lambda: self._pace(estimate, inflation, step, noisy), lambda: before)
         moved = state.friction + (pace.friction - before.friction)
-        xi = jnp.where(renewals.is_power_of_two(step), pace.friction, moved)
+        xi = jnp.where(is_power_of_two(step), pace.friction, moved)
         return state._replace(memory=Memory(estimate, inflation, scale, pace), friction=xi)
 
     @staticmethod
@@ -170,9 +181,9 @@ class ECCAdL(Thermostat):
     def _needs(self, parameters: int) -> Needs:
         return self.estimate_of(parameters).needs(parameters, self.rank)
 
-    def _calendar(self, parameters: int) -> renewals.Calendar:
+    def _calendar(self, parameters: int) -> Calendar:
         needs = self._needs(parameters)
-        return renewals.Calendar(needs.interval if self.every is None else self.every, needs.parts)
+        return Calendar(needs.interval if self.every is None else self.every, needs.parts)
 
     def _pace(self, estimate: Estimate, inflation: Scalar, step: Int[Array, ""], noisy: Noisy) -> Pace:
         rules = Rules(
@@ -187,7 +198,7 @@ class ECCAdL(Thermostat):
         return rules.pace(estimate, inflation, self._trust(step, noisy.force))
 
     def _trust(self, step: Int[Array, ""], like: Vector) -> Scalar:
-        return homecoming.trust(step, self._needs(like.size).ramp_steps, like.dtype)
+        return pacing.trust(step, self._needs(like.size).ramp_steps, like.dtype)
 
     def _rescales(self, position: Vector, noisy: Noisy) -> bool:
         """Whether M is the sampler's own choice: where the step size is and no mass is given, and K is measured."""
@@ -197,7 +208,7 @@ class ECCAdL(Thermostat):
     def _scale(self, position: Vector, noisy: Noisy) -> Vector:
         noisy = noisy.on("estimate", position)
         expected, K = noisy.curvature_ratio * noisy.covariance.diagonal(), noisy.curvature
-        return scaling.inverse_root_mass(expected, None if K is None else jnp.diagonal(K.dense(position)))
+        return pacing.inverse_root_mass(expected, None if K is None else jnp.diagonal(K.dense(position)))
 
     def _whitening(self, scale: Vector | tuple[()], position: Vector) -> Vector | Number:
         return self.inverse_root_mass(position) if isinstance(scale, tuple) else scale
@@ -215,13 +226,11 @@ class ECCAdL(Thermostat):
         large = noisy.on("distance", state.position)
         force = self._whitening(state.memory.scale, state.position) * large.force
         settings = large.sampling, self.temperature, noisy.curvature_ratio
-        return homecoming.measured_inflation(
-            estimate, force, state.momentum, *settings, self._trust(step, state.position)
-        )
+        return pacing.measured_inflation(estimate, force, state.momentum, *settings, self._trust(step, state.position))
 
 
 def _curvature_bound(noisy: Noisy) -> float:
-    return IDENTITY_BOUND if noisy.curvature_is_identity else CURVATURE_BOUND
+    return pacing.IDENTITY_BOUND if noisy.curvature_is_identity else pacing.CURVATURE_BOUND
 
 
 def eccadl(
@@ -264,7 +273,7 @@ def eccadl(
     return ECCAdL(
         **settings,
         window=arguments.positive("window", window),
-        every=arguments.unless_auto("every", every, arguments.integer, 1, renewals.LONGEST_INTERVAL),
+        every=arguments.unless_auto("every", every, arguments.integer, 1, LONGEST_INTERVAL),
         scheme=scheme,
         covariance=arguments.unless_auto("covariance", covariance, arguments.choice, ESTIMATES),
         rank=arguments.integer("rank", rank, 1),

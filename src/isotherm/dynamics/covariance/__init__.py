@@ -12,16 +12,19 @@ them. `Estimate` says what it can do; it comes in three sizes:
 from isotherm.dynamics.covariance.dense import Dense
 from isotherm.dynamics.covariance.diagonal import Diagonal
 from isotherm.dynamics.covariance.estimate import (
+    LONGEST_INTERVAL,
+    Calendar,
     Coordinates,
     Directions,
     Estimate,
     Local,
     Needs,
     blend,
+    is_power_of_two,
     running,
     windowed,
 )
 from isotherm.dynamics.covariance.low_rank import LowRank
 
-__all__ = ["Coordinates", "Dense", "Diagonal", "Directions", "Estimate", "Local", "LowRank", "Needs"]
-__all__ += ["blend", "running", "windowed"]
+__all__ = ["Calendar", "Coordinates", "Dense", "Diagonal", "Directions", "Estimate", "Local", "LowRank", "Needs"]
+__all__ += ["LONGEST_INTERVAL", "blend", "is_power_of_two", "running", "windowed"]

@@ -6,8 +6,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from isotherm.dynamics.covariance.estimate import Condition, Coordinates, Directions, Local, Needs, blend, windowed
-from isotherm.dynamics.covariance.power_method import strongest_direction
+from isotherm.dynamics.covariance.estimate import (
+    Condition,
+    Coordinates,
+    Directions,
+    Local,
+    Needs,
+    blend,
+    strongest_direction,
+    windowed,
+)
 from isotherm.lib.types import Array, Float, Matrix, Number, RandomKey, Scalar, Vector
 
 ROWS = (

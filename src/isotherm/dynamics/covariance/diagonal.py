@@ -5,8 +5,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from isotherm.dynamics.covariance.estimate import Condition, Coordinates, Directions, Local, Needs, blend, windowed
-from isotherm.dynamics.covariance.power_method import Outside
+from isotherm.dynamics.covariance.estimate import (
+    Condition,
+    Coordinates,
+    Directions,
+    Local,
+    Needs,
+    Outside,
+    blend,
+    windowed,
+)
 from isotherm.lib.types import Array, Float, Number, RandomKey, Scalar, Vector
 
 

@@ -1,11 +1,20 @@
-"""What an estimate of S and K is, what it is made from, and how batches are weighted in its averages."""
+"""What an estimate of S and K is and what it is made from: batches, how they are weighted and before which steps they
+are due, and the power method."""
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import jax
 import jax.numpy as jnp
 
-from isotherm.lib.types import Array, Bool, Float, Matrix, Number, RandomKey, Scalar, Vector
+from isotherm.lib.types import Array, Bool, Float, Int, Matrix, Number, RandomKey, Scalar, Vector
 from isotherm.targets.noisy import Covariance, Curvature
+
+# Renewals
+DOUBLING_RENEWALS = 16  # of the whole estimate while the number of steps doubles
+CURVATURE_STEPS = 512  # in which K is renewed as often as S; after that only at powers of two, since it costs more
+LONGEST_INTERVAL = 2**30  # steps: twice it is still a 32-bit step number
+
+POWER_STEPS = 32  # of the power method
 
 Condition = Bool[Array, ""]
 Coordinates = tuple[Float[Array, "..."], ...]  # an array for each of an estimate's Directions
@@ -70,6 +79,84 @@ class Needs(NamedTuple):
     parts: int
     ramp_steps: int
     scales: bool
+
+
+class Calendar(NamedTuple):
+    """Before which steps an average takes up another batch: 0, 1, 2, 4, 8, … and all multiples of an interval, which is
+    `interval` at first, and later grows with the number of steps, since what has settled need not be measured as often.
+    Each renews one of the `parts` of the estimate."""
+
+    interval: int
+    parts: int = 1
+
+    def is_due(self, step: Int[Array, ""]) -> Bool[Array, ""]:
+        return is_power_of_two(step) | (step % self._interval_at(step) == 0)
+
+    def is_curvature_due(self, step: Int[Array, ""]) -> Bool[Array, ""]:
+        """Return whether a renewal before this step is one of the curvature too."""
+        return is_power_of_two(step) | (step < CURVATURE_STEPS)
+
+    def steps_to_next(self, step: Int[Array, ""]) -> Int[Array, ""]:
+        """Return how many steps, at least 1, lie between this one and the next that is due."""
+        interval = self._interval_at(step)
+        return jnp.minimum(interval - step % interval, jnp.left_shift(1, _bit_length(step)) - step)
+
+    def _interval_at(self, step: Int[Array, ""]) -> Int[Array, ""]:
+        power = jnp.left_shift(1, _bit_length(step | 1) - 1)  # the largest power of two that is at most `step`
+        return jnp.maximum(self.interval, power // (DOUBLING_RENEWALS * self.parts))
+
+
+def is_power_of_two(step: Int[Array, ""]) -> Bool[Array, ""]:
+    """Return whether it is one, or 0."""
+    return step & (step - 1) == 0
+
+
+def _bit_length(step: Int[Array, ""]) -> Int[Array, ""]:
+    """Return int.bit_length of a step's number, a 32-bit integer whether or not JAX has 64 bits."""
+    return 32 - jax.lax.clz(step.astype(jnp.int32))
+
+
+def norm(v: Vector) -> Scalar:
+    """Return ‖v‖, also where its square overflows."""
+    plain, largest = jnp.linalg.norm(v), jnp.max(jnp.abs(v))
+    return jnp.where(jnp.isfinite(plain), plain, largest * jnp.linalg.norm(v / largest))
+
+
+def strongest_direction(matrix: Matrix, scale: Vector) -> tuple[Scalar, Vector]:
+    """Return the largest eigenvalue of D^(−1/2) M D^(−1/2), D the diagonal `scale`, and D^(−1/2) times its eigenvector.
+
+    By the power method: an eigen-decomposition would cost a hundred times as much, and a tenth more or less is no
+    matter."""
+    root = jax.lax.rsqrt(scale)
+    start = jnp.cos(1 + jnp.arange(scale.size, dtype=scale.dtype) ** 2)  # in no direction in particular
+
+    def turn(_: Array, v: Vector) -> Vector:
+        image = root * (matrix @ (root * v))
+        return image / jnp.maximum(norm(image), jnp.finfo(scale.dtype).tiny)
+
+    v = jax.lax.fori_loop(0, POWER_STEPS, turn, start / jnp.linalg.norm(start))
+    return norm(root * (matrix @ (root * v))), root * v
+
+
+class Outside(NamedTuple):
+    """The strongest curvature outside a span, by steps of the power method."""
+
+    vector: Vector
+    strongest: Scalar
+
+    @classmethod
+    def random(cls, position: Vector, key: RandomKey) -> "Outside":
+        v = jax.random.normal(key, position.shape, position.dtype)
+        return cls(v / jnp.linalg.norm(v), jnp.zeros((), position.dtype))
+
+    def renewed(self, due: Condition, image: Vector) -> "Outside":
+        """`image` is K times the vector, without its part in the span."""
+        size = norm(image)
+        turns = due & (size > 0)
+        # The norm of Kv is nearer to the largest eigenvalue than v·Kv, and never beyond it.
+        strongest = jnp.where(size > self.strongest, size, (self.strongest + size) / 2)
+        vector = jnp.where(turns, image / jnp.where(size > 0, size, 1), self.vector)
+        return Outside(vector, jnp.where(due, strongest, self.strongest))
 
 
 @runtime_checkable
