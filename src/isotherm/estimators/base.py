@@ -145,10 +145,8 @@ class BayesianEstimator(BaseEstimator, ABC):
         return check(self._tree, self._posterior, self._data, progress=self.progress)
 
     def _predictions(self, X: ArrayLike, levels: tuple[float, ...] = ()) -> "xarray.Dataset":
-        """Return mean, standard deviation and quantiles of `mean` and `variance` of y, for every row of X.
-
-        In double precision, so that the prediction of a row does not depend on the rows beside it.
-        """
+        """Return mean, standard deviation and quantiles of `mean` and `variance` of y, for every row of X, in double
+        precision: the prediction of a row must not depend on the rows beside it."""
         check_is_fitted(self)
         x = self._units.standard(validate_data(self, X, reset=False, dtype=np.float64))
         posterior = self._tree["posterior"].to_dataset()

@@ -181,20 +181,14 @@ class Poisson(Family):
 
 
 def bounded_exp(x: Predictor) -> Predictor:
-    """Return eˣ up to x = LARGEST_LOG_RATE, from there its second Taylor polynomial.
-
-    There is no overflow, and derivatives up to the second are equal at the seam.
-    """
+    """Return eˣ up to x = LARGEST_LOG_RATE, from there its second Taylor polynomial, so that nothing overflows."""
     over = jnp.maximum(x - LARGEST_LOG_RATE, 0)
     return jnp.exp(jnp.minimum(x, LARGEST_LOG_RATE)) * (1 + over + 0.5 * over * over)
 
 
 @jax.custom_jvp
 def softplus(x: Predictor) -> Predictor:
-    """Return log(1 + eˣ), without overflow; its derivative is the logistic function.
-
-    `jax.nn.softplus` differentiates through `logaddexp`, which keeps more arrays than σ(x) alone.
-    """
+    """Return log(1 + eˣ), without overflow. Its derivative is σ(x): that of `jax.nn.softplus` keeps more arrays."""
     return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
 
 

@@ -169,10 +169,7 @@ def like(params: Params, x: ArrayLike) -> Array:
 
 
 def linear(params: Params, name: str, example: Example) -> Predictor:
-    """Return params[name] · x plus the effects of the row's levels, each if the model has it.
-
-    A row has one level in each column of `codes`; a negative code has the effect 0.
-    """
+    """Return params[name] · x plus the effects of the row's `codes` (0 of a negative one), each if the model has it."""
     if "effects" not in params:
         return params[name] @ like(params, example["x"])
     effects, codes = params["effects"], example["codes"]

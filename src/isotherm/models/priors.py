@@ -29,10 +29,8 @@ NO_UNITS = Units(np.zeros(()), np.ones(()))
 
 
 def standard_units(values: np.ndarray, weight: np.ndarray | None = None, centred: bool = True) -> Units:
-    """Return mean and standard deviation of each column; one that does not vary keeps its scale.
-
-    Unless `centred`, centres are 0. `weight` is how often each row counts.
-    """
+    """Return mean (0 unless `centred`) and standard deviation of each column; one that does not vary keeps its scale.
+    `weight` is how often each row counts."""
     centre = np.average(values, axis=0, weights=weight) if centred else np.zeros(values.shape[1:])
     spread = np.sqrt(np.average((values - centre) ** 2, axis=0, weights=weight))
     varies = spread > CONSTANT * np.abs(values).max(axis=0, initial=0)

@@ -131,9 +131,8 @@ def against_level(
 
 
 def forest(names: Sequence[str], draws: np.ndarray) -> tuple[bytes, bool]:
-    """Plot intervals of parameters by (chain, draw, parameter): 50 % thick, 90 % thin, and the mean of each chain.
-
-    Where one axis cannot show all, each is standardised. Return the picture, and whether that was done."""
+    """Plot intervals of parameters by (chain, draw, parameter), 50 % thick, 90 % thin, and the mean of each chain;
+    return the picture, and whether each is standardised, as one axis cannot show all."""
     flat = draws.reshape(-1, draws.shape[2]).astype(np.float64)
     quantiles, means = np.quantile(flat, [0.05, 0.25, 0.75, 0.95], axis=0), draws.mean(axis=1, dtype=np.float64)
     spread, width = flat.std(axis=0), float(np.ptp(quantiles))

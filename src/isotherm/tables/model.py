@@ -134,10 +134,7 @@ def predictions(recipe: Recipe, model: Model, tree: Results, batch: Batch) -> Pr
 
 
 def log_densities(model: Model, tree: Results, batch: Batch) -> Floats:
-    """Return log p(y | data) of each row, in the units of the model: the logarithm of the mean density over draws.
-
-    The mean of densities themselves would be zero for a row that is far out.
-    """
+    """Return log p(y | data) of each row, in the units of the model: the logarithm of the mean density over draws."""
     draws, rows = Draws(tree, None, PREDICTION_DRAWS), len(batch["y"])
     found = np.empty(rows)
     for first, values in blocks(make_task(model.log_likelihood, draws, batch, rows), draws, batch, rows, show=False):

@@ -25,19 +25,15 @@ class Prepared(NamedTuple):
     held_out: Batch | None
 
 
-class KeptRows(NamedTuple):
-    """Some rows of a table, and sentences about those that were left out."""
-
-    table: Frame
-    notes: list[str]
+KeptRows = tuple[Frame, list[str]]  # some rows of a table, and sentences about those that were left out
 
 
 def prepare(options: TableOptions) -> Prepared:
     """Read the table of some options, and make the recipe of its columns."""
     read, wanted = read_first(options)
-    known = with_target(as_columns(read, wanted), wanted.name, options.missing)
-    used, left_out = used_columns(known.table, read, wanted.name, options)
-    table, incomplete = without_missing(known.table, used, options.missing)
+    known, no_target = with_target(as_columns(read, wanted), wanted.name, options.missing)
+    used, left_out = used_columns(known, read, wanted.name, options)
+    table, incomplete = without_missing(known, used, options.missing)
     chosen, why = (options.model, "") if options.model else target.guess(wanted.name, table[wanted.name])
     aim = target.make(wanted, table[wanted.name], chosen)
     source = source_of(options, read, [*used, wanted.name])
@@ -48,7 +44,7 @@ def prepare(options: TableOptions) -> Prepared:
     scale = options.prior_scale or model.default_scale(chosen, aim)
     recipe = Recipe(chosen, options.missing, scale, options.hidden, aim, plans, source, options.interval)
     notes = [f"model {chosen}, as {why}; --model takes another"] if why else []
-    notes += [*known.notes, *left_out, *incomplete]
+    notes += [*no_target, *left_out, *incomplete]
     if options.test:
         held_out, test_notes = rows_of_test(recipe, Path(options.test))
         notes += test_notes
@@ -61,9 +57,9 @@ def prepare_again(recipe: Recipe, path: Path | None = None) -> Prepared:
     path = path if path is not None else Path(recipe.source.table)
     if not path.exists():
         raise ValueError(f"the table of this run, {str(path)!r}, is not there; say where it is with --data FILE")
-    train, held_out = split(rows_with_target(recipe, path).table, recipe.source.holdout, recipe.source.seed)
+    train, held_out = split(rows_with_target(recipe, path)[0], recipe.source.holdout, recipe.source.seed)
     if recipe.source.test is not None and Path(recipe.source.test).exists():
-        held_out = rows_of_test(recipe, Path(recipe.source.test)).table
+        held_out = rows_of_test(recipe, Path(recipe.source.test))[0]
     return encode_rows(recipe, train, held_out)
 
 
@@ -108,20 +104,21 @@ def source_of(options: TableOptions, read: Frame, used: Sequence[str]) -> TableS
 
 
 def rows_of_test(recipe: Recipe, path: Path) -> KeptRows:
-    found = rows_with_target(recipe, path)
-    classes = target.class_names(found.table[recipe.target.name]) if recipe.target.classes else ()
+    table, notes = rows_with_target(recipe, path)
+    classes = target.class_names(table[recipe.target.name]) if recipe.target.classes else ()
     if new := [name for name in classes if name not in recipe.target.classes]:
         raise ValueError(
             f"{path} has the class {quote(new[0])} in {quote(recipe.target.name)}, which the table has not"
         )
-    return found
+    return table, notes
 
 
 def rows_with_target(recipe: Recipe, path: Path) -> KeptRows:
     """Read a table again, by a recipe."""
-    known = with_target(read_by(recipe, path, list(recipe.source.kinds)), recipe.target.name, recipe.missing)
-    whole = without_missing(known.table, [column.name for column in recipe.columns], recipe.missing)
-    return KeptRows(whole.table, known.notes + whole.notes)
+    table = read_by(recipe, path, list(recipe.source.kinds))
+    known, notes = with_target(table, recipe.target.name, recipe.missing)
+    whole, more = without_missing(known, [column.name for column in recipe.columns], recipe.missing)
+    return whole, notes + more
 
 
 def read_by(recipe: Recipe, path: Path, only: Sequence[str]) -> Frame:
@@ -150,7 +147,7 @@ def with_target(table: Frame, name: str, rule: str) -> KeptRows:
     missing = table[name].is_missing()
     count = int(missing.sum())
     if not count:
-        return KeptRows(table, [])
+        return table, []
     if count == table.rows:
         raise ValueError(f"the target {quote(name)} has no values at all")
     if rule == "error":
@@ -159,7 +156,7 @@ def with_target(table: Frame, name: str, rule: str) -> KeptRows:
             "indicator, drop) leaves these rows out"
         )
     note = f"{count:,} of {table.rows:,} rows are left out: they have no {plain(name)}"
-    return KeptRows(table.take(np.flatnonzero(~missing)), [note])
+    return table.take(np.flatnonzero(~missing)), [note]
 
 
 def used_columns(table: Frame, read: Frame, aim: str, options: TableOptions) -> tuple[list[str], list[str]]:
@@ -204,7 +201,7 @@ def without_missing(table: Frame, used: Sequence[str], rule: str) -> KeptRows:
         table = table.take(np.flatnonzero(~lacks))
     if table.rows < LEARNED_ROWS:
         raise ValueError(f"{table.source} has {table.rows} rows that can be used; there must be {LEARNED_ROWS} or more")
-    return KeptRows(table, notes)
+    return table, notes
 
 
 def split(table: Frame, holdout: float, seed: int) -> tuple[Frame, Frame | None]:

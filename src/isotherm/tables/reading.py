@@ -56,11 +56,9 @@ def read(
     only: Iterable[str] | None = None,
     features: int = 0,
 ) -> Frame:
-    """Read all columns but those ignored, or `only` these.
-
-    `kinds` says what some columns must be (a key of `WORDS`); `na` which texts stand for a missing value, beside the
-    usual ones; `features` how many columns a LIBSVM file must have at least.
-    """
+    """Read all columns but those ignored, or `only` these. `kinds` says what some columns must be (a key of `WORDS`),
+    `na` which texts stand for a missing value, beside the usual ones, `features` how many columns a LIBSVM file must
+    have at least."""
     kinds, na, file_type = dict(kinds or {}), tuple(na), type_of(path)
     table = arrow_table(path, file_type, delimiter, kinds, na, features)
     names = table.column_names

@@ -184,20 +184,17 @@ def coefficients(recipe: Recipe, draws: Params) -> list[Coefficient]:
 
 def scores(recipe: Recipe, predicted: Predicted, densities: Floats, y: NDArray[np.generic]) -> list[Score]:
     """Return scores of held-out rows with these targets, as encoded; `densities` are log p(y) of each."""
-    if recipe.target.classes:
-        return _class_scores(recipe, predicted.mean, densities, y.astype(np.int64))
-    return _number_scores(recipe, predicted, densities, np.asarray(y, np.float64))
-
-
-def _class_scores(recipe: Recipe, p: Floats, densities: Floats, y: NDArray[np.int64]) -> list[Score]:
-    base = np.array(recipe.target.base)
+    if not recipe.target.classes:
+        return _number_scores(recipe, predicted, densities, np.asarray(y, np.float64))
+    p, codes, base = predicted.mean, y.astype(np.int64), np.array(recipe.target.base)
     logits = base if recipe.target.several else np.array([0.0, base[0]])
     shares = np.exp(logits - logits.max())
     shares /= shares.sum()  # of the rows in each class, which is the prediction without any column
-    ece = expected_calibration_error(np.clip(p, 0, 1), y, BINS)
+    right, usual = (float((guess == codes).mean()) for guess in (p.argmax(axis=1), shares.argmax()))
+    ece = expected_calibration_error(np.clip(p, 0, 1), codes, BINS)
     return [
-        Score("accuracy", float((p.argmax(axis=1) == y).mean()), float((y == shares.argmax()).mean()), "rows right"),
-        Score("log loss", float(-densities.mean()), float(-np.log(shares[y]).mean()), "nats a row"),
+        Score("accuracy", right, usual, "rows right"),
+        Score("log loss", float(-densities.mean()), float(-np.log(shares[codes]).mean()), "nats a row"),
         Score("calibration error", ece, None, f"ECE, {BINS} bins: how far probabilities are from frequencies"),
     ]
 

@@ -83,7 +83,7 @@ def _parts(found: TableResults) -> Iterator[RenderableType]:
         yield Text(meaning(found.recipe), style="dim")
     if found.scores:
         yield Text("")
-        grid = _grid([*SCORE_HEADS[:3]], left=1)
+        grid = _grid(SCORE_HEADS[:3], left=1)
         grid.add_column("")
         for score in found.scores:
             grid.add_row(*map(Text, map(plain, score_row(score))))
@@ -132,15 +132,12 @@ def section(found: TableResults) -> str:
     scores = "<p>No rows were held out, so nothing is said of how well new rows are predicted.</p>"
     if found.scores:
         scores = html.texts(SCORE_HEADS, [score_row(score) for score in found.scores], "numbers")
+    calibration = ""
+    if found.probabilities is not None and found.y is not None:
+        png = plots.reliability(*reliability(found.probabilities, found.y))
+        calibration = f"<h3>Calibration</h3>{html.pictures('', [('calibration', png)], CALIBRATION)}"
     words = f"<p>{escape(found.words)}</p><ul>{notes}</ul>"
-    return f"<h2>Predictions</h2>{words}{scores}{_calibration(found)}<h2>Coefficients</h2>{_coefficients(found)}"
-
-
-def _calibration(found: TableResults) -> str:
-    if found.probabilities is None or found.y is None:
-        return ""
-    png = plots.reliability(*reliability(found.probabilities, found.y))
-    return f"<h3>Calibration</h3>{html.pictures('', [('calibration', png)], CALIBRATION)}"
+    return f"<h2>Predictions</h2>{words}{scores}{calibration}<h2>Coefficients</h2>{_coefficients(found)}"
 
 
 def _coefficients(found: TableResults) -> str:

@@ -45,11 +45,8 @@ def fetch(name: str, data_dir: DataDir | None = None) -> list[Path]:
 
 def check(data_dir: DataDir | None = None) -> list[Status]:
     """Return the state of every file of every data set: read what is there, download nothing."""
-    return [
-        Status(source.name, file.name, _status(source, file, data_dir))
-        for source in SOURCES.values()
-        for file in source.files
-    ]
+    every = [(source, file) for source in SOURCES.values() for file in source.files]
+    return [Status(source.name, file.name, _status(source, file, data_dir)) for source, file in every]
 
 
 def _status(source: Source, file: File, data_dir: DataDir | None) -> str:

@@ -69,10 +69,8 @@ def locate(source: Source, data_dir: DataDir | None = None, into: DataDir | None
 
 
 def download(source: Source, file: File, folder: Path, by_hand: Path) -> Path:
-    """Fetch `file`, or the archive it comes in, into `folder` from the first address that gives the right content.
-
-    If no address does, the error says which were tried and that the file can be put into the folder `by_hand`.
-    """
+    """Fetch `file`, or the archive it comes in, into `folder` from the first address that gives the right content; if
+    none does, the error says that the file can be put into the folder `by_hand`."""
     reasons = []
     for url in source.urls(file):
         path = folder / url.rsplit("/", 1)[-1]

@@ -41,10 +41,8 @@ class File:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: what it is, whose it is, its files (none if it is simulated or in a library); see sources.toml.
-
-    Of an archive, only the files in `folder` are ever read.
-    """
+    """A data set: what it is, whose it is, its files (none if it is simulated or in a library); see sources.toml. Of an
+    archive, only the files in `folder` are ever read."""
 
     name: str
     title: str
@@ -62,16 +60,11 @@ class Source:
         return [mirror.format(self.archive or file.name) for mirror in self.mirrors]
 
 
-def read_sources() -> dict[str, Source]:
-    """Return the data sets of sources.toml by name."""
-    registry = tomllib.loads(files("isotherm.paper.datasets").joinpath("sources.toml").read_text(encoding="utf-8"))
-    return {
-        name: Source(name, **entry | {"files": tuple(File(**file) for file in entry.get("files", ()))})
-        for name, entry in registry.items()
-    }
-
-
-SOURCES = read_sources()
+TOML = files("isotherm.paper.datasets").joinpath("sources.toml").read_text(encoding="utf-8")
+SOURCES = {
+    name: Source(name, **entry | {"files": tuple(File(**file) for file in entry.get("files", ()))})
+    for name, entry in tomllib.loads(TOML).items()
+}
 
 
 def two_classes(data: Arrays, positive: int, negative: int) -> Arrays:

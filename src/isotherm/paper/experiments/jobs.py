@@ -51,17 +51,10 @@ def no_run_warnings() -> Iterator[None]:
 
 
 def run(jobs: Sequence[Job], folder: Path, workers: int = 1) -> Iterator[JobResult]:
-    """Yield each job's result as it comes: those on file first, then the others in order, `workers` at a time.
-
-    In daemon threads: compiled code runs outside Python's lock, and a stopped command does not wait for them.
-    """
-    missing = []
-    for job in jobs:
-        result = read_result(folder, job)
-        if result is None:
-            missing.append(job)
-        else:
-            yield JobResult(job, result, reused=True)
+    """Yield each job's result as it comes: those on file first, then the others in order, `workers` at a time in daemon
+    threads: compiled code runs outside Python's lock, and a stopped command does not wait for them."""
+    on_file = [(job, read_result(folder, job)) for job in jobs]
+    yield from (JobResult(job, result, reused=True) for job, result in on_file if result is not None)
 
     def compute(job: Job) -> JobResult:
         result = job.compute()
@@ -70,4 +63,4 @@ def run(jobs: Sequence[Job], folder: Path, workers: int = 1) -> Iterator[JobResu
         return JobResult(job, result)
 
     with ThreadPool(workers) as pool:
-        yield from pool.imap_unordered(compute, missing)
+        yield from pool.imap_unordered(compute, [job for job, result in on_file if result is None])

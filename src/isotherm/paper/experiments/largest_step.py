@@ -57,10 +57,8 @@ def usable(loss: float, loss_at_small: float) -> bool:
 
 
 def search(loss: Callable[[float], float], small: float, limit: float, precision: float = PRECISION) -> Largest:
-    """Double from `small` until a step is unusable or `limit` is reached, then bisect on a logarithmic scale.
-
-    `loss` gives the test loss of the posterior mean of a run at a step size, NaN if any of its draws was not finite.
-    """
+    """Double from `small` until a step is unusable or `limit` is reached, then bisect on a logarithmic scale; `loss` of
+    a step size is that of the posterior mean of a run, NaN if any of its draws was not finite."""
     trials: list[tuple[float, float, bool]] = []
 
     def works(step_size: float) -> bool:

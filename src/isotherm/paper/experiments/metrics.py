@@ -112,10 +112,8 @@ def predictive(draws: Params, materials: Materials, most: int = LOSS_DRAWS) -> d
 
 
 def moments(draws: Params, materials: Materials) -> Json:
-    """Return Lᵀ(mean − mode) and tr(H C), with H = LLᵀ the Hessian at the mode.
-
-    Only where θ is one vector of moderate size. The distance to a reference is made of them, which may come later.
-    """
+    """Return Lᵀ(mean − mode) and tr(H C), H = LLᵀ the Hessian at the mode, where θ is one vector of moderate size: the
+    distance to a reference, which may come later, is made of them."""
     if not isinstance(draws, np.ndarray) or draws.shape[1] > MOMENT_PARAMETERS:
         return {}
     around = laplace(materials)

@@ -5,8 +5,6 @@ from importlib.resources import files
 from itertools import product
 
 METHODS = ("sghmc", "sgnht", "ccadl", "mccadl")
-
-
 TABLES = tomllib.loads(files("isotherm.paper.experiments").joinpath("printed.toml").read_text(encoding="utf-8"))
 
 

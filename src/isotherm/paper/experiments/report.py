@@ -73,10 +73,8 @@ def write_csv(entries: Sequence[Json], path: Path) -> Path:
 def write_html(
     title: str, sections: Sequence[Section], path: Path, provenance: Sequence[str], quick: Sequence[str] = ()
 ) -> Path:
-    """Write one page, figures inside it, nothing fetched from anywhere.
-
-    `provenance` says where the numbers come from; `quick` how much shorter than in full each part of a quick run was.
-    """
+    """Write one page. `provenance` says where the numbers come from, `quick` how much shorter than in full each part of
+    a quick run was."""
     items = "".join(f"<li>{escape(length)}</li>" for length in quick)
     banner = f'<div class="quick"><strong>{escape(QUICK)}</strong><ul>{items}</ul></div>' if quick else ""
     key = "".join(f'<span class="{shade}">{escape(words)}</span>' for shade, words in SHADES.items())

@@ -27,10 +27,8 @@ def experiment(name: str) -> Experiment | weak_order.WeakOrder:
 def reproduce(
     names: Sequence[str], options: Options, out: Path, tick: Callable[..., object], tell: Callable[[str], object]
 ) -> list[Path]:
-    """Run what is not on file yet; `tick(done, total, name)` after each job, `tell` in words what is left out.
-
-    With several experiments, one whose data cannot be had is left out; alone, it is an error.
-    """
+    """Run what is not on file yet; `tick(done, total, name)` after each job, and `tell` which experiments are left out,
+    as their data cannot be had; alone, that is an error."""
     experiments = {name: experiment(name) for name in chosen(names)}
     require("matplotlib", "plots", "a figure")
     planned: dict[str, list[jobs.Job]] = {name: one.jobs(options) for name, one in experiments.items()}
