@@ -30,9 +30,8 @@ from isotherm.models import Logistic
 from isotherm.run.assemble import RunSettings, assemble
 from isotherm.run.chains import Chains
 from isotherm.run.execute import execute
-from isotherm.run.labels import Labels
 from isotherm.run.plan import Plan
-from isotherm.run.recorder import Recorder
+from isotherm.run.recorder import Labels, Recorder
 from isotherm.targets.checks import check_starts
 
 SIZES = (10**4, 10**5, 10**6, 10**7)

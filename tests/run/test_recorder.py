@@ -3,10 +3,9 @@
 import numpy as np
 
 from isotherm.run.chains import Snapshot
-from isotherm.run.labels import Labels
 from isotherm.run.loop import Carry, Moments
 from isotherm.run.plan import Plan
-from isotherm.run.recorder import Recorder
+from isotherm.run.recorder import Labels, Recorder
 
 
 def some(draws, first=0):
@@ -55,5 +54,5 @@ def test_a_goal_sees_the_draws_so_far_by_chain(make):
 
 def test_another_plan_from_here_on(make):
     recorder = Recorder(Labels(make(), Plan(300, 60, 7)), some(0))
-    recorder.replan(Plan(400, 60, 7))
+    recorder.labels.replan(Plan(400, 60, 7))
     assert recorder.labels.attributes["steps"] == 400

@@ -138,7 +138,7 @@ class Schedule:
                 plan = self._extend(goal, plan)
         if plan != self.plan:
             self.plan = plan
-            self._recorder.replan(plan)
+            self._recorder.labels.replan(plan)
         return step < plan.steps
 
     def _extend(self, goal: Goal, plan: Plan) -> Plan:

@@ -1,31 +1,110 @@
-"""What becomes of a run's draws: kept in memory, or written to a store as they come, in which order."""
+"""What becomes of a run's draws: kept in memory, or written to a store as they come; in the end an `xarray.DataTree` in
+ArviZ's schema, labelled, with attributes saying how it was made."""
 
 import dataclasses
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from functools import partial
+from collections.abc import Callable
+from functools import cached_property, partial
 from pathlib import Path
 
 import jax
 import numpy as np
 
 from isotherm.data import processes
+from isotherm.diagnostics.convergence import watched
 from isotherm.lib.files import StoreError
-from isotherm.lib.types import Draws, Results
+from isotherm.lib.types import Draws, Json, Results
+from isotherm.lib.version import __version__
 from isotherm.run.assemble import Run
 from isotherm.run.chains import Snapshot
-from isotherm.run.labels import Labels
 from isotherm.run.plan import Plan
 from isotherm.samplers import settings
 from isotherm.store import arrays, checkpoint
 from isotherm.store.checkpoint import Header
 from isotherm.store.folder import HIDDEN, SAMPLER, slots
+from isotherm.targets.parameters import variable_names
 
+LIBRARY = {"inference_library": "isotherm", "inference_library_version": __version__}
 CHECKPOINT_SECONDS = 10.0  # between checkpoints: the most that is lost when the process is killed
 CHECKPOINT_SHARE = 0.02  # bound on the share of a run's time that it waits to hand checkpoints to the thread
+
+
+class Labels:
+    """Names, coordinates and attributes for the arrays of a run."""
+
+    def __init__(self, run: Run, plan: Plan) -> None:
+        flat = jax.ShapeDtypeStruct(run.starts.shape[1:], run.starts.dtype)
+        params = jax.eval_shape(run.evaluation.target.unravel, flat)
+        self.names, self.leaves = variable_names(params), jax.tree.leaves(params)
+        self.attributes: Json = {
+            **settings.attributes(run.sampler),
+            "batch_size": run.batches.size,
+            "population": run.batches.population,
+            "replace": int(run.batches.replace),
+            "chains": run.chains,
+            "seed": run.seed,
+            **({} if run.name is None else {"name": run.name}),
+            **run.notes,
+        }
+        self.replan(plan)
+
+    def replan(self, plan: Plan) -> None:
+        self.plan = plan
+        self.attributes |= plan._asdict()
+
+    def draws(self, draws: Draws, first: int, first_bad_step: np.ndarray) -> Results:
+        """Return `posterior` and `sample_stats` by chain and draw; `first` is the first draw's number."""
+        from arviz_base import from_dict
+
+        by_chain = {name: values.swapaxes(0, 1) for name, values in draws.items()}
+        positions = by_chain.pop("position")
+        numbers = first + np.arange(positions.shape[1])
+        ends = self.plan.burn_in + self.plan.thin * (numbers + 1)
+        by_chain["diverging"] = (first_bad_step >= 0)[:, None] & (ends >= first_bad_step[:, None])
+        groups = {"posterior": self.variables(positions), "sample_stats": by_chain}
+        tree: Results = from_dict(groups, coords={"draw": numbers}, check_conventions=False)
+        for group in tree.children.values():
+            group.attrs.update(LIBRARY)
+        return tree
+
+    def tree(self, draws: Draws, first: int, snapshot: Snapshot) -> Results:
+        """Return all groups: the draws, and `posterior_mean` and `posterior_variance` over every step after burn-in."""
+        import xarray
+
+        first_bad_step = np.asarray(snapshot.carry.first_bad_step)
+        tree = self.draws(draws, first, first_bad_step)
+        tree["sample_stats"]["first_bad_step"] = xarray.DataArray(first_bad_step, dims="chain")
+        labels = tree["posterior"].dataset
+        for name, values in self._moments(snapshot).items():
+            named = self.variables(values).items()
+            arrays = {key: ([dim for dim in labels[key].dims if dim != "draw"], array) for key, array in named}
+            tree[name] = xarray.DataTree(xarray.Dataset(arrays, labels.drop_dims("draw").coords))
+        unfinished = snapshot.step < self.plan.steps and (first_bad_step < 0).any()
+        progress = {"steps_done": snapshot.step, "interrupted": int(unfinished), "sampling_time": snapshot.seconds}
+        tree.attrs.update(LIBRARY | self.attributes | progress)
+        return tree
+
+    def _moments(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
+        """Return mean and variance; NaN for chains that diverged, and for all before the first step after burn-in."""
+        moments = snapshot.carry.moments
+        mean = np.asarray(moments.reference, np.float64) + np.asarray(moments.mean, np.float64)
+        there = (np.asarray(snapshot.carry.first_bad_step) < 0) & (snapshot.step > self.plan.burn_in)
+        arrays = {"posterior_mean": mean, "posterior_variance": np.asarray(moments.variance, np.float64)}
+        dtype = np.asarray(moments.mean).dtype
+        return {name: np.where(there[:, None], values, np.nan).astype(dtype) for name, values in arrays.items()}
+
+    @cached_property
+    def watched(self) -> np.ndarray:
+        """The entries of a flat position that a goal watches."""
+        return watched([leaf.size for leaf in self.leaves])
+
+    def variables(self, positions: np.ndarray) -> dict[str, np.ndarray]:
+        """Return flat positions (…, d) as the named arrays of the parameters."""
+        parts = np.split(positions, np.cumsum([leaf.size for leaf in self.leaves])[:-1], axis=-1)
+        named, lead = zip(self.names, self.leaves, parts, strict=True), positions.shape[:-1]
+        return {name: part.reshape(*lead, *leaf.shape).astype(leaf.dtype) for name, leaf, part in named}
 
 
 class Recorder:
@@ -38,9 +117,6 @@ class Recorder:
         import arviz_base  # noqa: F401  # needed in the end, and now there is time: the loop is being compiled
 
         self.labels, self.parts = labels, [draws]
-
-    def replan(self, plan: Plan) -> None:
-        self.labels.replan(plan)
 
     def watched_draws(self) -> np.ndarray:
         """Return the draws so far by (chain, draw, parameter), of the parameters that a goal watches."""
@@ -82,43 +158,24 @@ class Recorder:
         return tree
 
 
-class DrawCounter(Recorder):
-    """Counts draws in a process that keeps none, since the first of several processes stores them."""
-
-    keeps_state = True
-    has_draws = False
-
-    def __init__(self, labels: Labels, draws: Draws, count: int, path: Path) -> None:
-        super().__init__(labels, draws)
-        self._count, self.path = count, path
-
-    @property
-    def count(self) -> int:
-        return self._count
-
-    def add(self, draws: Draws, first_bad_step: np.ndarray) -> None:
-        self._count += len(draws["position"])
-
-    def finish(self, snapshot: Snapshot) -> Results:
-        """Open the store, if this process can see it."""
-        return arrays.open_results(self.path) if (self.path / HIDDEN).is_dir() else super().finish(snapshot)
-
-
 class StoreRecorder(Recorder):
     """Has a thread write draws in chunks and state in checkpoints, in order, and forgets them. `header` says what the
-    run is and where it stands; `tail` are the draws that are in no chunk yet."""
+    run is and where it stands; `tail` are the draws that are in no chunk yet. The first of several processes writes;
+    others count draws."""
 
     keeps_state = True
 
     def __init__(self, path: Path, run: Run, header: Header, tail: Draws) -> None:
         super().__init__(Labels(run, Plan(**header.plan)), tail)
-        self.watched_parts = stored_watched_draws(path, header, self.labels) if header.goal else None  # of whole chunks
+        self.has_draws = processes.is_first()
+        watches = self.has_draws and header.goal
+        self.watched_parts = stored_watched_draws(path, header, self.labels) if watches else None  # of whole chunks
         self.path, self.header, self.digests = path, header, dict(header.digests)
         self.sampler_arrays = {SAMPLER + name: array for name, array in settings.encode(run.sampler, 0)[1].items()}
         self.chunk, self.whole_chunks, self.serial = header.chunk, header.draws // header.chunk, header.serial + 1
         self.safe_step = None if header.serial < 0 else header.step
         self.last, self.cost = time.monotonic(), 0.0
-        self.writer = Writer()
+        self.writer = Writer() if self.has_draws else None
 
     @property
     def count(self) -> int:
@@ -134,16 +191,12 @@ class StoreRecorder(Recorder):
                 self.watched_parts.append(block["position"][..., self.labels.watched])
             self.parts, self.whole_chunks = [rest], self.whole_chunks + 1
 
-    def replan(self, plan: Plan) -> None:
-        self.header = dataclasses.replace(self.header, plan=plan._asdict())
-        super().replan(plan)
-
     def watched_draws(self) -> np.ndarray:
         parts = [part.swapaxes(0, 1) for part in self.watched_parts or []]
         return np.concatenate([*parts, super().watched_draws()], axis=1)
 
     def wants_checkpoint(self) -> bool:
-        return time.monotonic() - self.last >= max(CHECKPOINT_SECONDS, self.cost / CHECKPOINT_SHARE)
+        return self.has_draws and time.monotonic() - self.last >= max(CHECKPOINT_SECONDS, self.cost / CHECKPOINT_SHARE)
 
     def checkpoint(self, snapshot: Snapshot) -> None:
         began = time.monotonic()
@@ -153,6 +206,8 @@ class StoreRecorder(Recorder):
         self.cost = self.last - began
 
     def rescue(self, snapshot: Snapshot) -> str:
+        if not self.has_draws:
+            return ""
         self.finish(snapshot)
         return f"; {self.safe()}"
 
@@ -162,10 +217,13 @@ class StoreRecorder(Recorder):
         return f"{kept}: put that right, then go on with isotherm.resume({str(self.path)!r}, …)"
 
     def finish(self, snapshot: Snapshot) -> Results:
-        """Write a last checkpoint; return the results, which are read from disk when used."""
+        """Write a last checkpoint; return the results, which are read from disk when used, if they can be seen."""
         self.checkpoint(snapshot)
         self.close()
-        self.writer.check()
+        if self.writer is not None:
+            self.writer.check()
+        elif not (self.path / HIDDEN).is_dir():
+            return self.labels.tree(cut(self.joined(), 0)[0], 0, snapshot)
         return arrays.open_results(self.path)
 
     def annotate(self, tree: Results, warnings: str, snapshot: Snapshot) -> Results:
@@ -174,10 +232,12 @@ class StoreRecorder(Recorder):
         return arrays.open_results(self.path)
 
     def close(self) -> None:
-        self.writer.close()
+        if self.writer is not None:
+            self.writer.close()
 
     def put(self, write: Callable[..., None], *what: object) -> None:
-        self.writer.put(partial(self.guarded, write, *what))
+        if self.writer is not None:
+            self.writer.put(partial(self.guarded, write, *what))
 
     def guarded(self, write: Callable[..., None], *what: object) -> None:
         try:
@@ -192,9 +252,8 @@ class StoreRecorder(Recorder):
     def write_checkpoint(self, snapshot: Snapshot, tail: Draws, whole_chunks: int, serial: int) -> None:
         first = whole_chunks * self.chunk
         draws = first + len(tail["position"])
-        header = dataclasses.replace(
-            self.header, serial=serial, step=snapshot.step, seconds=snapshot.seconds, draws=draws, digests=self.digests
-        )
+        header = dataclasses.replace(self.header, plan=self.labels.plan._asdict(), serial=serial, digests=self.digests)
+        header = dataclasses.replace(header, step=snapshot.step, seconds=snapshot.seconds, draws=draws)
         carry = {"carry." + name: leaf for name, leaf in named_arrays(snapshot.carry)}
         content = {**self.sampler_arrays, **carry, **{"tail." + name: values for name, values in tail.items()}}
         checkpoint.write(slots(self.path)[serial % 2], header.to_json(), content)
@@ -254,15 +313,3 @@ def stored_watched_draws(path: Path, header: Header, labels: Labels) -> list[np.
 
 def cut(draws: Draws, at: int) -> tuple[Draws, Draws]:
     return {name: values[:at] for name, values in draws.items()}, {name: values[at:] for name, values in draws.items()}
-
-
-@contextmanager
-def stored_recorder(path: Path, run: Run, header: Header, tail: Draws) -> Iterator[Recorder]:
-    """Open the recorder of a stored run: the first process writes, others count draws. `tail` are the draws that are in
-    no chunk yet."""
-    if not processes.is_first():
-        names_only = {name: values[:0] for name, values in tail.items()}
-        yield DrawCounter(Labels(run, Plan(**header.plan)), names_only, header.draws, path)
-        return
-    with closing(StoreRecorder(path, run, header, tail)) as recorder:
-        yield recorder

@@ -21,7 +21,7 @@ from isotherm.run.chains import carry_shapes, nan_draws
 from isotherm.run.execute import execute, make_chains
 from isotherm.run.loop import Carry
 from isotherm.run.plan import Goal, Plan
-from isotherm.run.recorder import named_arrays, stored_recorder
+from isotherm.run.recorder import StoreRecorder, named_arrays
 from isotherm.samplers import settings
 from isotherm.samplers.base import check_sampler
 from isotherm.store import anchor, identity
@@ -72,7 +72,7 @@ def resume(
         plan = Plan(**saved.header.plan).extended(more)
         header = dataclasses.replace(saved.header, plan=plan._asdict(), versions=identity.versions())
         chains = stack.enter_context(closing(make_chains(run, carry)))
-        recorder = stack.enter_context(stored_recorder(path, run, header, tail))
+        recorder = stack.enter_context(closing(StoreRecorder(path, run, header, tail)))
         tree = execute(chains, plan, header.step, header.seconds, recorder, progress, goal_of(header))
         return results_for_user(posterior, tree)
 

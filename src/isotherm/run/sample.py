@@ -13,10 +13,9 @@ from isotherm.lib.types import Batch, Params, Results
 from isotherm.posterior import Posterior
 from isotherm.run.assemble import AnySampler, Run, RunSettings, assemble
 from isotherm.run.execute import execute, make_chains
-from isotherm.run.labels import Labels
 from isotherm.run.largest_step import BOUND, find
 from isotherm.run.plan import Goal, Plan, make_plan
-from isotherm.run.recorder import Recorder, stored_recorder
+from isotherm.run.recorder import Labels, Recorder, StoreRecorder
 from isotherm.samplers import settings as sampler_settings
 from isotherm.store import anchor, identity
 from isotherm.store.checkpoint import Header
@@ -118,7 +117,7 @@ def run_to_end(
             stack.enter_context(locked(path, new=True))
             if run.evaluation.table is not None:
                 header = dataclasses.replace(header, constants=anchor.write(path / HIDDEN, run.evaluation))
-        recorder = stack.enter_context(stored_recorder(path, run, header, chains.nan_draws()))
+        recorder = stack.enter_context(closing(StoreRecorder(path, run, header, chains.nan_draws())))
         recorder.checkpoint(chains.snapshot(0, 0.0))
         return execute(chains, plan, 0, 0.0, recorder, progress, goal, judged)
 

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import isotherm
-from isotherm.run.labels import Labels
 from isotherm.run.plan import Plan
+from isotherm.run.recorder import Labels
 
 
 def test_labels(sample):
