@@ -13,7 +13,7 @@ import pytest
 
 import isotherm
 from isotherm.store import checkpoint
-from isotherm.store.folder import locked
+from isotherm.store.checkpoint import locked
 
 DATA = np.ones((10, 1), np.float32)
 POSTERIOR = isotherm.Posterior(

@@ -1,18 +1,22 @@
 """Files put in place at once: written beside their place under a temporary name, then renamed.
 
 Whenever the writer is killed, a reader finds the old content or the new, never half of either. Faults of the files of a
-run are StoreErrors, in a sentence that names the file.
+run are StoreErrors, in a sentence that names the file. One process at a time writes in a folder that it has locked.
 """
 
 import errno
 import hashlib
+import json
 import os
+import socket
 import stat
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 
+LOCK_BYTES = 4096  # of a lock file that are read: ours are below 200
 PARTIAL = ".partial"  # temporary names end so; a file that keeps such a name was left by a writer that was killed
 
 
@@ -102,3 +106,41 @@ def remove_partial_files(folder: Path) -> None:
     for path in folder.rglob("*" + PARTIAL):
         if path.is_file():
             path.unlink()
+
+
+@contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Lock a folder for one writer. The kernel lets go of the lock when its process ends, however it ends. The file
+    stays, and says who was last; without the kernel's lock it blocks nobody."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        reason = "a store needs the file locks of Unix, which this system does not have; sample without store="
+        raise StoreError(errno.ENOSYS, reason) from None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644), "r+")
+    except OSError as error:
+        raise StoreError(error.errno, f"{path} cannot be opened: {error.strerror}") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise StoreError(error.errno, f"{path} cannot be locked: {error.strerror}") from error
+            in_use = f"{path.parent.parent} is in use by {holder_of(file.read(LOCK_BYTES))}"
+            raise StoreError(errno.EAGAIN, f"{in_use}; wait for it or choose another store") from None
+        file.truncate()
+        owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        file.write(json.dumps(owner) + "\n")
+        file.flush()
+        yield
+
+
+def holder_of(text: str) -> str:
+    """Return in words who holds a lock, by the text of its file."""
+    try:
+        owner = json.loads(text)
+        return f"process {int(owner['pid'])} on host {str(owner['host'])[:100]} since {str(owner['since'])[:30]}"
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return "another process"

@@ -23,7 +23,7 @@ from isotherm.lib.progress import progress_bar
 from isotherm.lib.types import Batch, Example, Params, Results
 from isotherm.lib.warn import warn
 from isotherm.posterior import Posterior
-from isotherm.store.folder import check_new
+from isotherm.store.checkpoint import check_new
 from isotherm.targets import checks, parameters
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from isotherm.run.assemble import Run, RunSettings, assemble
 from isotherm.run.plan import BURN_IN_SHARE, KEPT_DRAWS, Goal, Plan
 from isotherm.run.sample import check_place, run_to_end
 from isotherm.samplers import eccadl
-from isotherm.store.folder import StorePath
+from isotherm.store.checkpoint import StorePath
 from isotherm.targets import checks
 from isotherm.targets.anchor import LARGE_SHARE, anchor
 from isotherm.targets.newton import CannotAnchor

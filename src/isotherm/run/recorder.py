@@ -22,8 +22,8 @@ from isotherm.run.chains import Snapshot
 from isotherm.run.plan import Plan
 from isotherm.samplers import settings
 from isotherm.store import arrays, checkpoint
-from isotherm.store.checkpoint import Header
-from isotherm.store.folder import HIDDEN, SAMPLER, slots
+from isotherm.store.checkpoint import HIDDEN, SAMPLER, slots
+from isotherm.store.identity import Header
 from isotherm.targets.parameters import variable_names
 
 LIBRARY = {"inference_library": "isotherm", "inference_library_version": __version__}

@@ -25,8 +25,8 @@ from isotherm.run.recorder import StoreRecorder, named_arrays
 from isotherm.samplers import settings
 from isotherm.samplers.base import check_sampler
 from isotherm.store import anchor, identity
-from isotherm.store.checkpoint import Header
-from isotherm.store.folder import SAMPLER, Checkpoint, StorePath, as_path, latest, locked
+from isotherm.store.checkpoint import SAMPLER, Checkpoint, StorePath, as_path, latest, locked
+from isotherm.store.identity import Header
 from isotherm.targets.parameters import flattening
 from isotherm.targets.target import results_for_user, with_defaults
 

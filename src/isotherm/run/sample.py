@@ -18,8 +18,8 @@ from isotherm.run.plan import Goal, Plan, make_plan
 from isotherm.run.recorder import Labels, Recorder, StoreRecorder
 from isotherm.samplers import settings as sampler_settings
 from isotherm.store import anchor, identity
-from isotherm.store.checkpoint import Header
-from isotherm.store.folder import HIDDEN, StorePath, as_path, check_new, locked
+from isotherm.store.checkpoint import HIDDEN, StorePath, as_path, check_new, locked
+from isotherm.store.identity import Header
 from isotherm.targets.checks import check_starts
 from isotherm.targets.target import results_for_user
 

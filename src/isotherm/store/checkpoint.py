@@ -1,4 +1,5 @@
-"""The file of a checkpoint: what the run is, as JSON, raw arrays, and a SHA-256 over all of it in its first line.
+"""A run's folder and the checkpoints in it: what the run is, as JSON, raw arrays, and a SHA-256 over all of it in the
+first line.
 
     isotherm-checkpoint 2 <sha256 of what follows this line> <length of the header>
     {"arrays": [{"name": …, "dtype": …, "shape": […]}, …], …}<the arrays' bytes, one after the other>
@@ -8,26 +9,31 @@ until the next is complete. Nothing in a file is executed, no path is taken from
 compared with its own size before any is used.
 """
 
-import dataclasses
 import errno
 import hashlib
 import json
 import math
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, get_origin
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm.data.batches import Batches
 from isotherm.lib import files
 from isotherm.lib.files import StoreError
 from isotherm.lib.types import Json
 from isotherm.lib.version import __version__
+from isotherm.lib.warn import warn
+from isotherm.store import arrays
+from isotherm.store.identity import Header
 
+HIDDEN = ".isotherm"  # what in the folder is not Zarr's
+StorePath: TypeAlias = str | os.PathLike[str]
+SAMPLER = "sampler."  # what the names of a sampler's arrays begin with
 MAGIC = "isotherm-checkpoint 2"
 OLDER = b"isotherm-checkpoint 1 "  # of isotherm 0.1.0
 FIRST_LINE = re.compile(f"{MAGIC} ([0-9a-f]{{64}}) ([0-9]{{12}})\n".encode())
@@ -130,76 +136,136 @@ def damaged(path: Path, why: str) -> StoreError:
     return StoreError(errno.EILSEQ, f"{path} is damaged or not a checkpoint: {why}")
 
 
-@dataclass(frozen=True)
-class Header:
-    """What a run is, in values that JSON has (`identity` makes and compares most of them), and where it stands."""
+class Checkpoint(NamedTuple):
+    """The content of a checkpoint, and where it was read."""
 
-    sampler: Json
-    batches: Batches
-    plan: Json  # steps, burn_in and thin
-    chains: int
-    seed: int
-    name: str | None
-    layout: Json
-    data: list[Json]
-    model: Json
-    numerics: Json
-    versions: Json
-    chunk: int  # how many draws a chunk of an array on disk holds
-    constants: str  # SHA-256 of the file of constants (anchor.py), if there is one
-    notes: Json  # for the attributes of the results
-    goal: Json  # ess, most_steps and seconds, of a run that goes on until it is met
-    serial: int = -1  # of the checkpoint; before the first, −1
-    step: int = 0
-    seconds: float = 0.0
-    draws: int = 0
-    digests: dict[str, str] = dataclasses.field(default_factory=dict)  # SHA-256 of each whole chunk, by file
+    header: Header
+    arrays: dict[str, np.ndarray]
+    path: Path
 
-    def to_json(self) -> Json:
-        return dataclasses.asdict(self)
+    @property
+    def store(self) -> Path:
+        return self.path.parent.parent
 
-    @classmethod
-    def from_json(cls, content: Json) -> "Header":
-        """Check JSON that is read with suspicion; ValueError says where it is no header, or its sizes do not fit."""
-        if fault := unlike(content, SHAPE, "header") or (
-            content["goal"] and unlike(content["goal"], GOAL, "header.goal")
-        ):
-            raise ValueError(fault)
-        if not (content["chunk"] and content["plan"]["thin"] and content["batches"]["size"]):
-            raise ValueError("a size in it is zero")
-        known = {name: content[name] for name in SHAPE}
-        known["plan"] = {name: content["plan"][name] for name in PLAN}
-        known["goal"] = {name: content["goal"][name] for name in GOAL if content["goal"]}
-        known["batches"] = Batches(*(content["batches"][name] for name in SHAPE["batches"]))
-        return cls(**known)
+    def part(self, prefix: str) -> dict[str, np.ndarray]:
+        return {name.removeprefix(prefix): array for name, array in self.arrays.items() if name.startswith(prefix)}
 
 
-# What the JSON must hold: a type or one of several, a list of one kind, or an object with at least these entries.
-# Integers are ≥ 0. Of most fields the annotation says it.
-PLAN = {"steps": int, "burn_in": int, "thin": int}
-GOAL = {"ess": (int, float), "most_steps": int, "seconds": (int, float, type(None))}
-SHAPE: Json = {field.name: get_origin(field.type) or field.type for field in dataclasses.fields(Header)} | {
-    "name": (str, type(None)),
-    "plan": PLAN,
-    "batches": Batches.__annotations__,
-    "sampler": {"name": str, "settings": dict},
-    "layout": {"leaves": [{"name": str, "shape": [int], "dtype": str}]},
-    "data": [{"name": str, "shape": [int], "dtype": str, "sha256": str}],
-    "model": {"log_likelihood": [[float]], "log_prior": [float]},
-}
+@contextmanager
+def locked(path: Path, *, new: bool) -> Iterator[None]:
+    """Make this process the only writer of a run folder; refuse one that is to be `new` and holds anything."""
+    (check_free if new else check_is_run)(path)
+    with files.lock(path / HIDDEN / "lock"):
+        if new:
+            check_free(path)
+        files.remove_partial_files(path)
+        yield
 
 
-def unlike(value: object, shape: object, where: str) -> str | None:
-    """Return where `value` first differs from what `SHAPE` asks for, if anywhere."""
-    if isinstance(shape, dict):
-        if not isinstance(value, dict) or not shape.keys() <= value.keys():
-            return f"{where} is not an object with {', '.join(shape)}"
-        return next(filter(None, (unlike(value[key], shape[key], f"{where}.{key}") for key in shape)), None)
-    if isinstance(shape, list):
-        if not isinstance(value, list):
-            return f"{where} is not a list"
-        return next(filter(None, (unlike(each, shape[0], f"{where}[]") for each in value)), None)
-    kinds = shape if isinstance(shape, tuple) else (shape,)
-    if type(value) not in kinds or (isinstance(value, int) and value < 0):
-        return f"{where} is {str(value)[:40]}"
-    return None
+def latest(path: Path) -> Checkpoint:
+    """Read the newest checkpoint that is whole, with every draw it counts on; warn if a newer one is not."""
+    good, faults = [], []
+    first, second = slots(path)
+    if not (first.exists() or second.exists()):
+        raise StoreError(
+            errno.ENOENT,
+            f"{path} holds no checkpoint: the run stopped before its first, or {first.name} was removed; start it "
+            "again with isotherm.sample(…, store=…)",
+        )
+    for slot in (first, second):
+        try:
+            good.append(read_checkpoint(slot))
+        except StoreError as error:
+            if error.errno == errno.EPROTONOSUPPORT:
+                raise
+            faults.append(str(error))
+    for each in sorted(good, key=lambda each: -each.header.serial):
+        try:
+            check_chunks(each)
+        except StoreError as error:
+            faults.append(str(error))
+            continue
+        if faults and not (each.header.serial == 0 and faults == [f"{second} is missing"]):
+            warn(f"{'; '.join(faults)}; going on from {each.path.name}, at step {each.header.step}")
+        return each
+    raise StoreError(errno.EILSEQ, f"{path} cannot be resumed: {'; '.join(faults)}. Put the file back from a copy.")
+
+
+def check_chunks(saved: Checkpoint) -> None:
+    """Refuse a checkpoint unless every chunk of draws that it counts on is there, byte for byte."""
+    for name, expected in saved.header.digests.items():
+        if not all(map(arrays.is_name, name.split("/"))):
+            raise damaged(saved.path, f"it names the file {name[:100]!r}")
+        if files.digest(saved.store / name) != expected:
+            raise damaged(saved.store / name, "its checksum is wrong")
+
+
+def slots(path: Path) -> list[Path]:
+    return [path / HIDDEN / f"checkpoint-{slot}" for slot in (0, 1)]
+
+
+def as_path(store: StorePath) -> Path:
+    """Return the argument `store` as the path of a folder on this machine."""
+    if not isinstance(store, str | os.PathLike) or not os.fspath(store):
+        raise TypeError(f"store must be the path of a folder, got {store!r}")
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", os.fspath(store)):
+        raise ValueError(f"store must be a folder on this machine, such as 'run.zarr', got {os.fspath(store)!r}")
+    return Path(store)
+
+
+def check_new(store: StorePath) -> Path:
+    """Return the path of a run to be made; refuse it if its parent does not exist or something is in its way."""
+    path = as_path(store)
+    try:
+        if not path.absolute().parent.is_dir():
+            raise ValueError(f"store={str(path)!r} cannot be made: there is no folder {str(path.absolute().parent)!r}")
+        check_free(path)
+    except OSError as error:  # a name that is too long, a folder that may not be looked into
+        raise StoreError(error.errno, f"store={str(path)!r} cannot be made: {error.strerror}") from error
+    return path
+
+
+def check_free(path: Path) -> None:
+    """Refuse to overwrite a run or anything else; what stopped before its first checkpoint is no run."""
+    occupied = os.path.lexists(path) and (not path.is_dir() or any(path.iterdir()))
+    if any(slot.exists() for slot in slots(path)):
+        raise ValueError(
+            f"store={str(path)!r} holds a run already; go on with isotherm.resume({str(path)!r}, …), "
+            "choose another name, or remove it first"
+        )
+    if occupied and not (path / HIDDEN).is_dir():
+        raise ValueError(f"store={str(path)!r} exists and is not a run of isotherm; choose another name")
+
+
+def check_is_run(path: Path) -> None:
+    if not (path / HIDDEN).is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"there is no run of isotherm at {path}")
+
+
+def run_name(store: StorePath) -> str | None:
+    """Return the name of a stored run, from a checkpoint's header alone; None if it has no name."""
+    path = as_path(store)
+    check_is_run(path)
+    faults = []
+    for slot in slots(path):
+        try:
+            name = read_header(slot).get("name")
+            return name if isinstance(name, str) else None
+        except StoreError as error:
+            faults.append(str(error))
+    raise StoreError(errno.EILSEQ, f"{path} holds no checkpoint that can be read: {'; '.join(faults)}")
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint that holds what it must, of sizes that fit together; nothing is allocated before this."""
+    content, stored = read(path)
+    try:
+        header = Header.from_json(content)
+    except (ValueError, TypeError) as error:
+        raise damaged(path, str(error)) from error
+    position, leaves = stored.get("carry.state.position"), header.layout["leaves"]
+    if position is None or position.shape != (header.chains, sum(math.prod(leaf["shape"]) for leaf in leaves)):
+        raise damaged(path, "the positions in it do not have the shape that its layout says")
+    if any(leaf["dtype"] not in DTYPES for leaf in leaves):
+        raise damaged(path, "its layout names an unknown dtype")
+    return Checkpoint(header, stored, path)

@@ -1,15 +1,19 @@
-"""What a run was made with, as JSON, and in what something else differs from it."""
+"""What a run is, as JSON: made, read with suspicion, and compared with what is to go on with it."""
 
+import dataclasses
 import hashlib
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.metadata import version
+from typing import get_origin
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from isotherm.data import processes
+from isotherm.data.batches import Batches
 from isotherm.data.on_disk import Column, stream
 from isotherm.lib.types import Batch, Json, Params
 from isotherm.lib.version import __version__
@@ -26,6 +30,81 @@ BY_ROWS = "rows:"  # prefix of a digest of data that does not depend on which pr
 DIGEST_ROWS = 2**14  # of a block, so that a digest needs little memory
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio, the increment of SplitMix64
 TOLERANCE = 3e-5  # relative, and no less than 4 units of rounding of the parameters' dtype
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a run is, in values that JSON has , and where it stands."""
+
+    sampler: Json
+    batches: Batches
+    plan: Json  # steps, burn_in and thin
+    chains: int
+    seed: int
+    name: str | None
+    layout: Json
+    data: list[Json]
+    model: Json
+    numerics: Json
+    versions: Json
+    chunk: int  # how many draws a chunk of an array on disk holds
+    constants: str  # SHA-256 of the file of constants (anchor.py), if there is one
+    notes: Json  # for the attributes of the results
+    goal: Json  # ess, most_steps and seconds, of a run that goes on until it is met
+    serial: int = -1  # of the checkpoint; before the first, −1
+    step: int = 0
+    seconds: float = 0.0
+    draws: int = 0
+    digests: dict[str, str] = dataclasses.field(default_factory=dict)  # SHA-256 of each whole chunk, by file
+
+    def to_json(self) -> Json:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Json) -> "Header":
+        """Check JSON that is read with suspicion; ValueError says where it is no header, or its sizes do not fit."""
+        if fault := unlike(content, SHAPE, "header") or (
+            content["goal"] and unlike(content["goal"], GOAL, "header.goal")
+        ):
+            raise ValueError(fault)
+        if not (content["chunk"] and content["plan"]["thin"] and content["batches"]["size"]):
+            raise ValueError("a size in it is zero")
+        known = {name: content[name] for name in SHAPE}
+        known["plan"] = {name: content["plan"][name] for name in PLAN}
+        known["goal"] = {name: content["goal"][name] for name in GOAL if content["goal"]}
+        known["batches"] = Batches(*(content["batches"][name] for name in SHAPE["batches"]))
+        return cls(**known)
+
+
+# What the JSON must hold: a type or one of several, a list of one kind, or an object with at least these entries.
+# Integers are ≥ 0. Of most fields the annotation says it.
+PLAN = {"steps": int, "burn_in": int, "thin": int}
+GOAL = {"ess": (int, float), "most_steps": int, "seconds": (int, float, type(None))}
+SHAPE: Json = {field.name: get_origin(field.type) or field.type for field in dataclasses.fields(Header)} | {
+    "name": (str, type(None)),
+    "plan": PLAN,
+    "batches": Batches.__annotations__,
+    "sampler": {"name": str, "settings": dict},
+    "layout": {"leaves": [{"name": str, "shape": [int], "dtype": str}]},
+    "data": [{"name": str, "shape": [int], "dtype": str, "sha256": str}],
+    "model": {"log_likelihood": [[float]], "log_prior": [float]},
+}
+
+
+def unlike(value: object, shape: object, where: str) -> str | None:
+    """Return where `value` first differs from what `SHAPE` asks for, if anywhere."""
+    if isinstance(shape, dict):
+        if not isinstance(value, dict) or not shape.keys() <= value.keys():
+            return f"{where} is not an object with {', '.join(shape)}"
+        return next(filter(None, (unlike(value[key], shape[key], f"{where}.{key}") for key in shape)), None)
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return f"{where} is not a list"
+        return next(filter(None, (unlike(each, shape[0], f"{where}[]") for each in value)), None)
+    kinds = shape if isinstance(shape, tuple) else (shape,)
+    if type(value) not in kinds or (isinstance(value, int) and value < 0):
+        return f"{where} is {str(value)[:40]}"
+    return None
 
 
 def versions() -> dict[str, str]:

@@ -17,7 +17,7 @@ from isotherm.posterior import Posterior
 from isotherm.predict import predict
 from isotherm.predict.prediction import PREDICTION_DRAWS, Draws, blocks, make_task
 from isotherm.run.fit import fit
-from isotherm.store.folder import slots
+from isotherm.store.checkpoint import slots
 from isotherm.tables.options import TableOptions
 from isotherm.tables.recipe import NETWORKS, Recipe, write
 from isotherm.tables.target import TargetColumn

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from isotherm.store.folder import check_new
+from isotherm.store.checkpoint import check_new
 from isotherm.tables.columns import quote
 from isotherm.tables.recipe import MODELS, RULES
 

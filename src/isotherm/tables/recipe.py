@@ -17,7 +17,7 @@ from isotherm.lib import files
 from isotherm.lib.types import Batch, Json
 from isotherm.lib.version import __version__
 from isotherm.models.priors import Units, column_units
-from isotherm.store.folder import HIDDEN
+from isotherm.store.checkpoint import HIDDEN
 from isotherm.tables.columns import MISSING, Frame, Levels, Numbers, TableColumn, plain, quote
 from isotherm.tables.target import FAMILIES, TargetColumn
 

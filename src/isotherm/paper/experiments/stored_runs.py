@@ -22,7 +22,7 @@ from isotherm.run.resume import resume
 from isotherm.run.sample import sample
 from isotherm.samplers import settings as sampler_settings
 from isotherm.store import run_name
-from isotherm.store.folder import HIDDEN
+from isotherm.store.checkpoint import HIDDEN
 from isotherm.tables import model, preparing, recipe, results, show
 
 PROBLEMS = {task.dataset: task for experiment in catalogue.ALL for task in experiment.tasks}

@@ -14,8 +14,7 @@ from isotherm.run.assemble import RunSettings, assemble
 from isotherm.run.plan import Goal, Plan
 from isotherm.run.resume import goal_of
 from isotherm.run.sample import new_header
-from isotherm.store import checkpoint
-from isotherm.store.checkpoint import Header
+from isotherm.store.identity import SHAPE, Header
 
 HEADER = Header(
     sampler={"name": "sgld", "settings": {"step_size": 0.01, "temperature": 1.0, "mass": None}},
@@ -66,7 +65,7 @@ def in_words(path):
 
 
 WRONG = {int: [None, -1, 1.0, True], float: [None, 1], bool: [None, 1], str: [None, 1], dict: [None, 1]}
-ENTRIES = [(path, shape) for path, shape in entries(checkpoint.SHAPE) if not isinstance(shape, tuple)]
+ENTRIES = [(path, shape) for path, shape in entries(SHAPE) if not isinstance(shape, tuple)]
 
 
 @pytest.mark.parametrize(("path", "shape"), ENTRIES, ids=[in_words(path) for path, _ in ENTRIES])
@@ -82,9 +81,9 @@ def test_an_entry_of_another_type_is_refused_by_name(path, shape):
 
 
 def test_a_missing_entry_is_refused():
-    for name in checkpoint.SHAPE:
+    for name in SHAPE:
         content = {key: value for key, value in HEADER.to_json().items() if key != name}
-        with pytest.raises(ValueError, match=f"^header is not an object with {', '.join(checkpoint.SHAPE)}$"):
+        with pytest.raises(ValueError, match=f"^header is not an object with {', '.join(SHAPE)}$"):
             Header.from_json(content)
 
 

@@ -10,7 +10,8 @@ import sys
 import pytest
 
 import isotherm
-from isotherm.store.folder import holder_of, latest, lock, run_name
+from isotherm.lib.files import holder_of, lock
+from isotherm.store.checkpoint import latest, run_name
 
 
 def test_a_run_is_never_overwritten(tmp_path, run):
