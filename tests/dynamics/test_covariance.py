@@ -7,17 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from isotherm.dynamics.covariance import (
-    LONGEST_INTERVAL,
-    Calendar,
-    Dense,
-    Diagonal,
-    Local,
-    LowRank,
-    is_power_of_two,
-    running,
-    windowed,
-)
+from isotherm.dynamics.covariance import Calendar, Dense, Diagonal, Local, is_power_of_two, running, windowed
+from isotherm.dynamics.low_rank import LowRank
+from isotherm.samplers.eccadl import LONGEST_INTERVAL
 from isotherm.targets.noisy import Covariance, Curvature
 
 d, n = 12, 200

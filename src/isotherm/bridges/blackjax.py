@@ -64,8 +64,7 @@ def algorithm(
         )
 
     def noisy(position: Vector, like: Params, minibatch: Batch) -> Noisy:
-        _, unravel = ravel_pytree(like)
-        here = dataclasses.replace(target, unravel=unravel)
+        here = dataclasses.replace(target, unravel=ravel_pytree(like)[1])
         return estimate(here, position, minibatch, population=rows, replace=replace)
 
     def init(position: Params, rng_key: RandomKey, minibatch: Batch) -> AlgorithmState:

@@ -25,15 +25,8 @@ def network(
     >>> network(linear, lambda linear, row: -0.5 * (row["y"] - linear(row["x"])[0]) ** 2)
     <network: 3 parameters in 2 arrays>
 
-    Args:
-        module: where chains start: as it was made, or trained with optax, which is a warm start.
-        log_likelihood: of a module and ONE example. The module is in evaluation mode, so that dropout does nothing and
-            normalisation uses what it has stored.
-        prior_scale: the standard deviation of the prior N(0, prior_scale²) of each parameter.
-        log_prior: of a module, instead of that prior.
-
-    Returns:
-        A posterior with `params`, `module(params)` and `modules(tree)`.
+    The arguments and the posterior are those of `isotherm.bridges.equinox.network`. The module that `log_likelihood`
+    and `log_prior` get is in evaluation mode.
     """
     with extra("flax", "isotherm.bridges.flax"):
         from flax import nnx

@@ -51,10 +51,7 @@ def network(
     prior_scale: float,
     log_prior: Callable[[Module], Scalar] | None,
 ) -> ModulePosterior:
-    """Make a posterior of parameters as the module's library keeps them.
-
-    The function `module` makes a module of them, which `log_likelihood` and `log_prior` take.
-    """
+    """Make a posterior of parameters as the module's library keeps them; `module` makes a module of them."""
     arguments.function("log_likelihood", log_likelihood, "(module, example) -> scalar")
     scale = arguments.positive("prior_scale", prior_scale)
     names, structure = variable_names(params), jax.tree.structure(params)

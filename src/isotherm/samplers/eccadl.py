@@ -20,18 +20,8 @@ from jax.tree_util import register_dataclass
 
 from isotherm.data.batches import ExtraBatch
 from isotherm.dynamics import flows, pacing, splitting
-from isotherm.dynamics.covariance import (
-    LONGEST_INTERVAL,
-    Calendar,
-    Coordinates,
-    Dense,
-    Diagonal,
-    Estimate,
-    Local,
-    LowRank,
-    Needs,
-    is_power_of_two,
-)
+from isotherm.dynamics.covariance import Calendar, Coordinates, Dense, Diagonal, Estimate, Local, Needs, is_power_of_two
+from isotherm.dynamics.low_rank import LowRank
 from isotherm.dynamics.pacing import Pace, Rules
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Int, Number, RandomKey, Scalar, Setting, Vector
@@ -41,6 +31,7 @@ from isotherm.targets.noisy import Noisy
 LETTERS = "BEO"
 EXACT = "BEOEB"  # the scheme whose variance dynamics/flows.py knows for any A; of others it knows it for A = 0
 ESTIMATES: dict[str, type[Estimate]] = {"dense": Dense, "low_rank": LowRank, "diagonal": Diagonal}
+LONGEST_INTERVAL = 2**30  # steps between renewals: twice it is still a 32-bit step number
 DENSE_UP_TO = 1024  # parameters; beyond, eigh takes longer than the steps between two renewals
 
 
@@ -66,7 +57,7 @@ class Moving(NamedTuple):
 @register_dataclass
 @dataclass(frozen=True)
 class ECCAdL(Thermostat):
-    """The memory of its state is an estimate of S and K in mass-whitened variables (dynamics/covariance)."""
+    """The memory of its state is an estimate of S and K in mass-whitened variables (dynamics/covariance.py)."""
 
     window: Setting
     every: int | None = field(metadata=STATIC)

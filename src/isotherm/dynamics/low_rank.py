@@ -5,16 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from isotherm.dynamics.covariance.estimate import (
-    Condition,
-    Coordinates,
-    Directions,
-    Local,
-    Needs,
-    Outside,
-    blend,
-    windowed,
-)
+from isotherm.dynamics.covariance import Condition, Coordinates, Directions, Local, Needs, Outside, blend, windowed
 from isotherm.lib.types import Array, Float, Matrix, Number, RandomKey, Scalar, Vector
 
 ALIKE = 0.5  # how much of a curvature counts where the noise friction is the same in all directions
