@@ -18,6 +18,7 @@ All are finite and twice differentiable wherever the predictor is finite; number
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -36,13 +37,11 @@ class Family:
     """A predictor that is a number and no parameters of its own, unless a family says otherwise; the module's docstring
     says what each method returns."""
 
+    shapes: ClassVar[dict[str, tuple[int, ...]]] = {}
+
     @property
     def shape(self) -> tuple[int, ...]:
         return ()
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {}
 
     def log_density(self, predictor: Predictor, y: ArrayLike, params: Own) -> Scalar:
         raise NotImplementedError
@@ -73,13 +72,10 @@ class Gaussian(Family):
     """
 
     guess: float = 0.1
+    shapes: ClassVar = {"log_sigma": ()}
 
     def __post_init__(self) -> None:
         arguments.positive("guess", self.guess)
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {"log_sigma": ()}
 
     def log_density(self, predictor: Predictor, y: ArrayLike, params: Own) -> Scalar:
         log_sigma = params["log_sigma"]

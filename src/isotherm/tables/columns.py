@@ -149,15 +149,6 @@ def as_text(number: float) -> str:
     return f"{number:.0f}" if number == round(number) and abs(number) < 2**53 else repr(float(number))
 
 
-def make_levels(indices: NDArray[np.int64], names: Iterable[str], na: Iterable[str], truth: bool = False) -> Levels:
-    """Make levels of indices into names in any order, MISSING among them; what `na` lists is missing too."""
-    all_names, missing = list(names), set(na)
-    kept = sorted(name for name in all_names if name not in missing)
-    place = {name: code for code, name in enumerate(kept)}
-    codes = np.array([place.get(name, MISSING) for name in all_names] + [MISSING], np.int32)
-    return Levels(codes[indices], tuple(kept), truth)  # index −1 is the last
-
-
 def numbers_in_text(name: str, column: Levels, source: str) -> TableColumn:
     """Return a column of text as it is, unless most of it is numbers: then all of it must be."""
     values = np.array([_number(text) for text in column.names], np.float64)
@@ -244,11 +235,15 @@ def _floats(values: "ChunkedArray") -> NDArray[np.float64]:
 
 
 def _levels(values: "ChunkedArray", na: Iterable[str], truth: bool = False) -> Levels:
+    """Make sorted levels of texts; what `na` lists is missing too."""
     encoded = values.combine_chunks().dictionary_encode()
     if hasattr(encoded, "combine_chunks"):  # still chunked: there are several chunks' worth
         encoded = encoded.combine_chunks()
-    indices = encoded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
-    return make_levels(indices, encoded.dictionary.to_pylist(), na, truth)
+    texts, missing = encoded.dictionary.to_pylist(), set(na)
+    names = sorted(text for text in texts if text not in missing)
+    place = {name: code for code, name in enumerate(names)}
+    codes = np.array([*(place.get(text, MISSING) for text in texts), MISSING], np.int32)  # the last is index −1
+    return Levels(codes[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)], tuple(names), truth)
 
 
 def one_line(fault: BaseException) -> str:

@@ -3,7 +3,6 @@ predicted, and the verdict in the names of the columns; for the terminal and for
 
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +10,8 @@ from numpy.typing import NDArray
 
 from isotherm.diagnostics.check import Verdict, check
 from isotherm.diagnostics.predictive import expected_calibration_error
-from isotherm.lib.types import Params, Results
-from isotherm.store.arrays import open_results
-from isotherm.tables import model, preparing
-from isotherm.tables import recipe as recipes
+from isotherm.lib.types import Batch, Params, Results
+from isotherm.tables import model
 from isotherm.tables.columns import plain
 from isotherm.tables.model import Floats, Predicted
 from isotherm.tables.preparing import Prepared
@@ -75,8 +72,7 @@ class TableResults:
 def collect(prepared: Prepared, tree: Results) -> TableResults:
     """Compute everything that is shown of a finished run."""
     recipe, train, held_out = prepared
-    built, names = model.build(recipe), entry_names(recipe)
-    verdict = rename_entries(check(tree, model.make_posterior(built), train), names)
+    built, names, verdict = model.build(recipe), entry_names(recipe), verdict_of(recipe, tree, train)
     words = words_of(recipe, len(train["y"]), 0 if held_out is None else len(held_out["y"]), tree)
     coefs = coefficients(recipe, model.all_draws(tree))
     if held_out is None:
@@ -87,11 +83,9 @@ def collect(prepared: Prepared, tree: Results) -> TableResults:
     return TableResults(recipe, tree, verdict, coefs, scored, words, names, *classes)
 
 
-def check_stored(run: Path, table: Path | None) -> Verdict:
-    """Return the verdict on a run in a folder, with the columns' names."""
-    recipe, train, _ = preparing.prepare_again(recipes.read(run), table)
-    verdict = check(open_results(run), model.make_posterior(model.build(recipe)), train)
-    return rename_entries(verdict, entry_names(recipe))
+def verdict_of(recipe: Recipe, tree: Results, train: Batch) -> Verdict:
+    """Return the verdict on a run, in the names of the columns."""
+    return rename_entries(check(tree, model.make_posterior(model.build(recipe)), train), entry_names(recipe))
 
 
 def words_of(recipe: Recipe, rows: int, held_out: int, tree: Results) -> str:

@@ -1,11 +1,15 @@
-"""Numbers beside the paper's: a percentage after a full run only; the best in bold; shades by distance."""
+"""Numbers beside the paper's: a percentage after a full run only; the best in bold; shades by distance; and a cell for
+each of the paper's numbers."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
-from isotherm.paper.experiments import paper, tables
+from isotherm.paper.experiments import NAMES, reproduce, tables
 from isotherm.paper.experiments.catalogue import MNIST
+from isotherm.paper.experiments.experiment import grid
+from isotherm.paper.experiments.tasks import METHODS
 
 TASK = replace(MNIST, step_sizes=(1.2e-4,), frictions=(1.0,), methods=("sgnht", "eccadl"))
 SETTING = ("sgnht", 1.2e-4, 1.0)  # the paper has 0.2626
@@ -30,7 +34,7 @@ def cell(table, method):
 
 def test_a_full_run_is_compared_with_the_paper():
     table = losses(TASK.passes)
-    assert paper.losses(TASK.dataset)[SETTING] == 0.2626
+    assert tables.printed_losses(TASK.dataset)[SETTING] == 0.2626
     assert cell(table, "sgnht").detail == "paper 0.2626 (+10.0 %)"
     assert "by how much ours is above or below it" in table.caption
 
@@ -83,3 +87,23 @@ def test_what_check_says_stands_beside_the_reference():
 
 def test_cells_of_earlier_versions_have_no_verdicts():
     assert verdicts({}, {}) == []
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "weak-order"])
+def test_every_number_of_the_paper_has_a_cell(name):
+    for task in reproduce.experiment(name).tasks:
+        places = {(cell.method, cell.step_size, cell.friction) for cell in grid(task)}
+        printed = tables.printed_losses(task.dataset)
+        assert set(printed) <= places
+        if printed:
+            assert len(printed) == 4 * 3 * 2
+            assert set(METHODS) <= set(task.methods)
+
+
+def test_numbers_as_printed():
+    printed = tables.printed_losses("mnist-7-9")
+    assert printed["mccadl", 5e-4, 10.0] == 0.1551
+    assert math.isnan(printed["ccadl", 5e-4, 1.0])
+    assert math.isinf(printed["sghmc", 1.2e-3, 1.0])
+    assert tables.printed_losses("letter")["sgnht", 2.5e-2, 1.0] == 0.3908
+    assert tables.printed_losses("unknown") == {}

@@ -1,7 +1,7 @@
 """The paper, reproduced. The rest of isotherm does not import anything from here.
 
-- `catalogue` has the experiments: step sizes, passes and seeds; `weak_order` is one of its own making. `paper` has the
-  numbers that the paper prints.
+- `catalogue` has the experiments: step sizes, passes and seeds; `weak_order` is one of its own making. printed.toml has
+  the numbers that the paper prints.
 - From an experiment to results: `tasks` (data, model, settings) → `experiment` (which jobs a command runs) → `jobs`
   (run them, keep their results) → `cell` (sample and measure one cell, with `metrics`), `nuts` (the reference),
   `largest_step`.

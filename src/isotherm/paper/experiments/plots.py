@@ -95,10 +95,9 @@ def _panel(axes: "Axes", panel: Panel, xscale: str, yscale: str) -> None:
         every = max(1, math.ceil(len(line.x) / 8))
         axes.plot(line.x, line.y, label=line.label, color=colour, marker=marker, linestyle=dashes, markevery=every)
         if line.spread is not None:
-            floor = [abs(y) / 10 if yscale == "log" else -math.inf for y in line.y]  # a band has no logarithm below 0
-            low = [max(y - s, f) for y, s, f in zip(line.y, line.spread, floor, strict=True)]
-            high = [y + s for y, s in zip(line.y, line.spread, strict=True)]
-            axes.fill_between(line.x, low, high, color=colour, alpha=0.15, linewidth=0)
+            y, spread = np.array(line.y), np.array(line.spread)
+            floor = abs(y) / 10 if yscale == "log" else -math.inf  # a band has no logarithm below 0
+            axes.fill_between(line.x, np.maximum(y - spread, floor), y + spread, color=colour, alpha=0.15, linewidth=0)
     if panel.level is not None:
         axes.axhline(panel.level[1], color="0.4", linewidth=1, linestyle=":", label=panel.level[0])
     # Above the axes, where the words hide no curve.

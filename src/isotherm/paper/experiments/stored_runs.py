@@ -64,7 +64,8 @@ def continue_run(store: Path, steps: int | None, data_dir: Path | None) -> Resul
 def check_run(store: Path, data_dir: Path | None) -> Verdict:
     """Say whether to believe a run that `start` began, or one of a table."""
     if recipe.is_there(store):
-        return results.check_stored(store, data_dir)
+        table = preparing.prepare_again(recipe.read(store), data_dir)
+        return results.verdict_of(table.recipe, open_results(store), table.train)
     materials = materials_of(store, data_dir, "check it in Python, with isotherm.check(tree, posterior, data)")
     return check(open_results(store), materials.posterior, materials.data, init=materials.init)
 

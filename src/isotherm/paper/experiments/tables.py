@@ -1,11 +1,14 @@
 """The tables of an experiment: what they show, their captions, and when a value is bold or shaded."""
 
 import math
+import tomllib
 from collections.abc import Callable, Sequence
+from importlib.resources import files
+from itertools import product
 from statistics import median
 
 from isotherm.lib.types import Json
-from isotherm.paper.experiments import largest_step, paper, results
+from isotherm.paper.experiments import largest_step, results
 from isotherm.paper.experiments.results import Entries, Groups
 from isotherm.paper.experiments.tasks import LABELS, PaperTask
 from isotherm.report.html import Entry, Table
@@ -23,6 +26,8 @@ METRICS = {
     "checked_variance": "variance over the posterior's, as isotherm.check finds it without a reference",
     "checked_mean_error": "error of the mean, as isotherm.check finds it without a reference",
 }
+# The paper's numbers, expected log losses: rows by data set.
+PRINTED = tomllib.loads(files("isotherm.paper.experiments").joinpath("printed.toml").read_text(encoding="utf-8"))
 IDEAL = {"variance_ratio": 1.0, "checked_variance": 1.0}
 LOWEST = ("w2", "calibration_error", "mean_error", "checked_mean_error")  # best is zero
 VERDICTS = (
@@ -70,7 +75,7 @@ def _by_setting(task: PaperTask, title: str, row: Callable[[float, float], Seque
 
 
 def _metric_table(task: PaperTask, metric: str, groups: Groups, reference: dict[str, float], shortened: bool) -> Table:
-    printed = paper.losses(task.dataset) if metric == "expected_log_loss" else {}
+    printed = printed_losses(task.dataset) if metric == "expected_log_loss" else {}
     ideal = None if metric in LOWEST else IDEAL.get(metric, reference.get(metric))
 
     def row(friction: float, h: float) -> list[Entry]:
@@ -86,6 +91,16 @@ def _metric_table(task: PaperTask, metric: str, groups: Groups, reference: dict[
         return entries
 
     return _by_setting(task, METRICS.get(metric, metric), row, _caption(metric, reference, bool(printed), shortened))
+
+
+def printed_losses(dataset: str) -> dict[tuple[str, float, float], float]:
+    """Return every number that the paper prints for a data set, by (method, step size, friction)."""
+    columns = list(product((1.0, 10.0), ("sghmc", "sgnht", "ccadl", "mccadl")))
+    return {
+        (method, step_size, friction): loss
+        for step_size, *row in PRINTED.get(dataset, ())
+        for (friction, method), loss in zip(columns, row, strict=True)
+    }
 
 
 def _caption(metric: str, reference: dict[str, float], printed: bool, shortened: bool) -> str:
