@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.diagnostics.constant_noise import KeptDraws
+from isotherm.diagnostics.constant_noise import NoiseChange
 from isotherm.run import execute
 
 rng = np.random.default_rng(0)
@@ -49,10 +49,10 @@ def test_what_is_said_does_not_depend_on_the_clock(seconds, monkeypatch):
 @pytest.mark.parametrize("chunk", [1, 7, 100, 5000])
 def test_which_draws_are_kept_does_not_depend_on_chunks(first, chunk):
     """Also of a run that goes on after draw `first`."""
-    seen = KeptDraws()
+    seen = NoiseChange()
     draws = np.arange(first, 5000, dtype=np.float32)[:, None, None]
     for begin in range(0, len(draws), chunk):
-        seen.add(first + begin, draws[begin : begin + chunk])
+        seen.add(first + begin, draws[begin : begin + chunk], np.ones(1, bool))
     multiples = range(0, 5000, 64) if first == 0 else range(1024, 5000, 32)
     assert list(seen.kept) == list(multiples)
     assert [float(kept[0, 0]) for kept in seen.kept.values()] == list(multiples)

@@ -20,15 +20,17 @@ LARGEST_CHANGE = 0.2  # root mean square of the relative change of S over direct
 NAMED_CORRELATION = 0.8  # above which a parameter is named
 
 
-class KeptDraws:
-    """Some draws of a run, to compare S at: every k-th, where k doubles as the run gets longer, so that which they are
-    does not depend on where chunks end."""
+class NoiseChange:
+    """Keeps some draws of a run, to compare S at them: every k-th, where k doubles as the run gets longer, so that
+    which they are does not depend on where chunks end."""
 
     def __init__(self) -> None:
-        self.every, self.kept = 1, dict[int, np.ndarray]()
+        self.every, self.kept, self.good = 1, dict[int, np.ndarray](), np.empty(0, bool)
 
-    def add(self, first: int, positions: np.ndarray) -> None:
-        """Keep some of the positions, draws by chains by parameters; `first` is the number of the first draw."""
+    def add(self, first: int, positions: np.ndarray, good: np.ndarray) -> None:
+        """Keep some of the positions, draws by chains by parameters; `first` is the number of the first draw, and
+        `good` are the chains that have not diverged."""
+        self.good = good
         begin, end = next(iter(self.kept), first), first + len(positions)
         while len(_multiples(self.every, begin, end)) > KEPT_DRAWS:
             self.every *= 2
@@ -36,37 +38,32 @@ class KeptDraws:
         for number in _multiples(self.every, first, end):
             self.kept[number] = positions[number - first].copy()
 
-    def later(self, good: np.ndarray) -> np.ndarray:
-        """Return the second half of them, of the `good` chains: positions by parameters."""
-        kept = list(self.kept.values())
-        return np.concatenate([position[good] for position in kept[len(kept) // 2 :]]) if kept else np.empty((0, 0))
+    def sentences(self, evaluation: Evaluation, data: Batch) -> Iterator[str]:
+        """Yield a sentence if S at the later half of these draws differs too much from its mean."""
+        later = list(self.kept.values())[len(self.kept) // 2 :]
+        positions = np.concatenate([position[self.good] for position in later]) if later else np.empty((0, 0))
+        if len(positions) < FEWEST_POSITIONS or evaluation.batches.population < 2:
+            return
+        positions = positions[np.linspace(0, len(positions) - 1, min(POSITIONS, len(positions))).astype(int)]
+        matrices = covariances(evaluation, data, positions)
+        if not np.isfinite(matrices).all() or not np.any(matrices):
+            return
+        values, vectors = np.linalg.eigh(matrices.mean(axis=0))
+        large = values > 1e-6 * values[-1]
+        values, vectors = values[large], vectors[:, large]
+        along = np.einsum("dj,kde,ej->kj", vectors, matrices, vectors) / values
+        change = np.sqrt(np.mean((along - 1) ** 2))
+        if change > LARGEST_CHANGE:
+            yield (
+                f"the noise of the gradients changes by {change:.0%} over the posterior"
+                f"{_where(evaluation, positions, along)}, and eccadl takes it to be the same everywhere: standard "
+                "deviations may be off; compare with a run at a larger batch_size, or write the model in other "
+                "coordinates (a hierarchy centred, say)"
+            )
 
 
 def _multiples(of: int, begin: int, end: int) -> range:
     return range(begin + -begin % of, end, of)
-
-
-def noise_warning(evaluation: Evaluation, data: Batch, draws: KeptDraws, good: np.ndarray) -> Iterator[str]:
-    """Yield a sentence if S at draws of the `good` chains, which have not diverged, differs too much from its mean."""
-    positions = draws.later(good)
-    if len(positions) < FEWEST_POSITIONS or evaluation.batches.population < 2:
-        return
-    positions = positions[np.linspace(0, len(positions) - 1, min(POSITIONS, len(positions))).astype(int)]
-    matrices = covariances(evaluation, data, positions)
-    if not np.isfinite(matrices).all() or not np.any(matrices):
-        return
-    values, vectors = np.linalg.eigh(matrices.mean(axis=0))
-    large = values > 1e-6 * values[-1]
-    values, vectors = values[large], vectors[:, large]
-    along = np.einsum("dj,kde,ej->kj", vectors, matrices, vectors) / values
-    change = np.sqrt(np.mean((along - 1) ** 2))
-    if change > LARGEST_CHANGE:
-        yield (
-            f"the noise of the gradients changes by {change:.0%} over the posterior"
-            f"{_where(evaluation, positions, along)}, and eccadl takes it to be the same everywhere: standard "
-            "deviations may be off; compare with a run at a larger batch_size, or write the model in other coordinates "
-            "(a hierarchy centred, say)"
-        )
 
 
 def covariances(evaluation: Evaluation, data: Batch, positions: np.ndarray) -> np.ndarray:

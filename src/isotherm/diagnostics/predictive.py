@@ -14,7 +14,7 @@ ROUNDING = 1e-4  # by how much a probability of 1 may come out larger in float32
 def log_loss(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
     """Return −(1/m) Σ_i log p(y_i|x_i), for one parameter vector: minus the mean test log-likelihood."""
     log_p, y = _checked(log_probabilities, labels, 2)
-    return float(-_of_labels(log_p, y).mean())
+    return float(-log_p[np.arange(len(y)), y].mean())
 
 
 def error(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
@@ -28,7 +28,7 @@ def error(log_probabilities: ArrayLike, labels: ArrayLike) -> float:
 def log_losses(log_probabilities: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
     """Return the log loss of each draw, (draws,)."""
     log_p, y = _checked(log_probabilities, labels, 3)
-    return np.asarray(-_of_labels(log_p, y).mean(axis=1))
+    return np.asarray(-log_p[:, np.arange(len(y)), y].mean(axis=1))
 
 
 def average(log_probabilities: ArrayLike) -> NDArray[np.float64]:
@@ -64,10 +64,6 @@ def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike, bins
     place = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
     gaps = np.bincount(place, weights=correct - confidence, minlength=bins)
     return float(np.abs(gaps).sum() / y.size)
-
-
-def _of_labels(log_p: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.take_along_axis(log_p, np.broadcast_to(y[:, None], (*log_p.shape[:-1], 1)), axis=-1)[..., 0]
 
 
 def _checked(

@@ -62,16 +62,12 @@ class SteinTails(NamedTuple):
 def stein_tails(positions: np.ndarray, forces: np.ndarray, directions: np.ndarray | None = None) -> SteinTails:
     """Return how far the tails are off, of what `stein_moments` takes. A mean or a variance that is a little off does
     not show here."""
-    excess = _excess(*_centred(positions, forces, directions))
-    error = standard_errors(excess.mean(axis=2))
-    return SteinTails(excess.mean(axis=(0, 1)), standard_errors(excess), float(excess.mean()), float(error))
-
-
-def _excess(z: np.ndarray, F: np.ndarray) -> np.ndarray:
-    """Return −(f' + fF), with f = z³ − 3z held at its values at ±REACH further out."""
+    z, F = _centred(positions, forces, directions)
     held = np.clip(z, -REACH, REACH)
     slope = np.where(abs(z) < REACH, 3 * z**2 - 3, 0)
-    return np.asarray(-(slope + (held**3 - 3 * held) * F) / TAILS_UNIT)
+    excess = -(slope + (held**3 - 3 * held) * F) / TAILS_UNIT  # −(f' + fF), f held at its values at ±REACH further out
+    error = standard_errors(excess.mean(axis=2))
+    return SteinTails(excess.mean(axis=(0, 1)), standard_errors(excess), float(excess.mean()), float(error))
 
 
 def _centred(positions: np.ndarray, forces: np.ndarray, directions: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -168,9 +168,19 @@ def statistics(tree: Results, bounds: Bounds) -> list[Line]:
         return []
     stats, lines = tree["sample_stats"].to_dataset(), []
     if "kinetic_temperature" in stats and stats.sizes["draw"] >= FEWEST_DRAWS:
-        lines.append(temperature_line(tree, stats["kinetic_temperature"].values, bounds))
-    if has_friction(tree):
-        lines.append(friction_line(tree, stats["friction"].values, bounds))
+        values = stats["kinetic_temperature"].values
+        (T, allowed), mean = temperature_law(tree, values, bounds), float(np.mean(values))
+        found = f"{mean:.3f} ± {float(standard_errors(values)):.3f}, should be {T:g}"
+        advice = (
+            "the noise of the gradients is not removed; use isotherm.fit or isotherm.eccadl, larger batches or a "
+            "smaller step_size"
+        )
+        lines.append(Line("kinetic temperature", abs(mean - T) <= allowed, found, f"{allowed:.3f} off", advice))
+    if (law := friction_law(tree, bounds)) is not None:
+        (A, allowed), mean = law, float(np.mean(stats["friction"].values))
+        advice = "there is noise that the sampler does not see; use isotherm.fit, larger batches or a smaller step_size"
+        found = f"{mean:.2f}, should be {A:g}"
+        lines.append(Line("friction", abs(mean - A) <= allowed, found, f"{allowed:.2f} off", advice))
     if "expm_error" in stats and (worst := float(np.nanmax(stats["expm_error"].values, initial=0))) > 0:
         advice = "raise rank, or use a smaller step_size"
         lines.append(Line("Krylov error", worst <= KRYLOV_ERROR, f"{worst:.2g}", f"{KRYLOV_ERROR}", advice))
@@ -190,36 +200,11 @@ def temperature_law(tree: Results, values: np.ndarray, bounds: Bounds) -> Law:
     return Law(T, bounds.temperature * T + 3 * float(standard_errors(values)) / max(1.0, float(np.mean(values)) / T))
 
 
-def temperature_line(tree: Results, values: np.ndarray, bounds: Bounds) -> Line:
-    (T, allowed), mean = temperature_law(tree, values, bounds), float(np.mean(values))
-    return Line(
-        "kinetic temperature",
-        abs(mean - T) <= allowed,
-        f"{mean:.3f} ± {float(standard_errors(values)):.3f}, should be {T:g}",
-        f"{allowed:.3f} off",
-        "the noise of the gradients is not removed; use isotherm.fit or isotherm.eccadl, larger batches or a smaller "
-        "step_size",
-    )
-
-
-def has_friction(tree: Results) -> bool:
-    """Return whether there is a thermostat, whose friction has a mean that is known."""
-    return {"friction", "target_friction", "thermal_mass"} <= set(tree["sample_stats"].to_dataset())
-
-
-def friction_law(tree: Results, bounds: Bounds) -> Law:
-    """Return the law of ξ: its mean is A, its standard deviation 1/√(βμ)."""
+def friction_law(tree: Results, bounds: Bounds) -> Law | None:
+    """Return the law of the friction ξ of a thermostat, if there is one: its mean is A, its standard deviation
+    1/√(βμ)."""
     stats, T = tree["sample_stats"].to_dataset(), float(tree.attrs.get("sampler_temperature", 1.0))
+    if not {"friction", "target_friction", "thermal_mass"} <= set(stats):
+        return None
     A, mu = (float(stats[name].mean()) for name in ("target_friction", "thermal_mass"))
     return Law(A, bounds.friction * max(1.0, A) + 5 * (T / mu) ** 0.5)
-
-
-def friction_line(tree: Results, values: np.ndarray, bounds: Bounds) -> Line:
-    (A, allowed), mean = friction_law(tree, bounds), float(np.mean(values))
-    return Line(
-        "friction",
-        abs(mean - A) <= allowed,
-        f"{mean:.2f}, should be {A:g}",
-        f"{allowed:.2f} off",
-        "there is noise that the sampler does not see; use isotherm.fit, larger batches or a smaller step_size",
-    )

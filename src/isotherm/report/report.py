@@ -11,7 +11,7 @@ import numpy as np
 
 from isotherm.diagnostics.check import MomentErrors, Verdict, check, check_without_data, watched_draws
 from isotherm.diagnostics.convergence import FEWEST_DRAWS, Convergence, convergence
-from isotherm.diagnostics.verdict import STRICT, first_bad_steps, friction_law, has_friction, sizes, temperature_law
+from isotherm.diagnostics.verdict import STRICT, first_bad_steps, friction_law, sizes, temperature_law
 from isotherm.lib.optional import require
 from isotherm.lib.types import Batch, Params, Results
 from isotherm.lib.version import __version__
@@ -229,8 +229,7 @@ def _thermostat(tree: Results, draws: ShownDraws, good: np.ndarray) -> str:
     if "kinetic_temperature" in stats:
         values = stats["kinetic_temperature"].values[good]
         shown += over_time("kinetic temperature", values, temperature_law(tree, values, STRICT), TEMPERATURE)
-    if has_friction(tree):
-        law = friction_law(tree, STRICT)
+    if (law := friction_law(tree, STRICT)) is not None:
         shown += over_time("friction", stats["friction"].values[good], law, FRICTION)
     return f'<h2>Temperature and friction</h2><div class="pairs">{shown}</div>' if shown else ""
 

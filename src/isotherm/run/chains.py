@@ -66,7 +66,9 @@ class Chains:
         if carry is not None:
             return [jax.tree.map(lambda x, ids=ids: jnp.asarray(x[ids.numbers]), carry) for ids in self.groups]
         feed = self._feed
-        return [begin(self.run, ids, self.run.data if feed is None else feed.start(ids)) for ids in self.groups]
+        run, data = self.run, [self.run.data if feed is None else feed.start(ids) for ids in self.groups]
+        parts = zip(data, self.groups, strict=True)
+        return [start(run.sampler, each, run.starts[ids.numbers], ids, run.evaluation) for each, ids in parts]
 
     def reach(self, plan: Plan, step: int) -> int:
         """Return how far one can go from a step with the rows that are in memory, waiting for some if there are none.
@@ -154,7 +156,7 @@ class Chains:
         run, ids = self.run, self.groups[0]
         loop = advance_on_one_thread if with_options and self._on_one_thread else advance
         data = run.data if self._feed is None else self._feed.programs.block
-        carry = shapes_of(run, ids)
+        carry = carry_shapes(run, ids)
         return loop.lower(run.sampler, carry, data, ids, Plan(1, 0, 1), (0, 1), run.evaluation, self.slots)
 
 
@@ -163,17 +165,10 @@ def chain_groups(run: Run, groups: int) -> list[ChainIds]:
     return [ChainIds(np.uint32(run.seed), some) for some in np.array_split(numbers, groups)]
 
 
-def begin(run: Run, ids: ChainIds, data: Batch) -> Carry:
-    return Carry(*start(run.sampler, data, run.starts[ids.numbers], ids, run.evaluation))
-
-
-def shapes_of(run: Run, ids: ChainIds) -> Carry:
-    return Carry(*jax.eval_shape(start, run.sampler, shapes(run.data), run.starts[ids.numbers], ids, run.evaluation))
-
-
-def carry_shapes(run: Run) -> Carry:
-    """Return the shapes of what all chains of a run are made of."""
-    return shapes_of(run, chain_groups(run, 1)[0])
+def carry_shapes(run: Run, ids: ChainIds) -> Carry:
+    """Return the shapes of what these chains of a run are made of."""
+    found: Carry = jax.eval_shape(start, run.sampler, shapes(run.data), run.starts[ids.numbers], ids, run.evaluation)
+    return found
 
 
 def nan_draws(carry: Carry, chains: int, draws: int) -> Draws:

@@ -15,7 +15,7 @@ import numpy as np
 
 from isotherm.data import processes
 from isotherm.data.on_disk import DataError
-from isotherm.diagnostics.constant_noise import KeptDraws, noise_warning
+from isotherm.diagnostics.constant_noise import NoiseChange
 from isotherm.diagnostics.convergence import FEWEST_DRAWS, Convergence, convergence
 from isotherm.diagnostics.verdict import VerdictWarning, doubts, shortfall
 from isotherm.lib.progress import progress_bar
@@ -71,9 +71,8 @@ def execute(
     """Run from `step`, `seconds` into the run, until the plan ends, the goal is met or a signal arrives; return the
     recorder's results. Unless `judged`, there is no verdict on the draws."""
     schedule, outside = Schedule(plan, goal, recorder), DrawsOutsidePrior()
-    noise = NoiseChange(chains.run) if NoiseChange.matters(chains.run, plan) else None
+    noise = NoiseChange() if noise_matters(chains.run, plan) else None
     bar = StepBar(plan.steps, step) if progress and processes.is_first() else None
-    watchers = [watcher for watcher in (outside, noise, bar) if watcher is not None]
     with (
         interruptible(and_terminated=recorder.keeps_state) as stop,
         bar.progress if bar else nullcontext(),
@@ -84,8 +83,11 @@ def execute(
         try:
             for chunk in chunks:
                 recorder.add(chunk.draws, chunk.first_bad_steps)
-                for watcher in watchers:
-                    watcher.see(chunk)
+                outside.see(chunk)
+                if noise is not None:
+                    noise.add(chunk.first_draw, chunk.draws["position"], chunk.first_bad_steps < 0)
+                if bar is not None:
+                    bar.see(chunk)
                 if recorder.wants_checkpoint():
                     recorder.checkpoint(chunks.snapshot())
         except DataError as fault:
@@ -97,7 +99,7 @@ def execute(
     sentences = [*ending(chains, schedule.plan, chunks.step, lost), *outside.sentences()]
     # A process that is told to end does not wait for the others.
     if noise is not None and not (chunks.stopped and processes.several()):
-        sentences += noise.sentences()
+        sentences += noise.sentences(chains.run.evaluation, chains.run.data)
     for sentence in sentences:
         warn(sentence)
     for sentence in doubtful:
@@ -229,26 +231,12 @@ class DrawsOutsidePrior:
             )
 
 
-class NoiseChange:
-    """Keeps some draws, to compare the noise of the gradients at them (diagnostics/constant_noise.py)."""
-
-    def __init__(self, run: Run) -> None:
-        self.run, self.draws, self.good = run, KeptDraws(), np.ones(run.chains, bool)
-
-    @staticmethod
-    def matters(run: Run, plan: Plan) -> bool:
-        """Return whether the sampler assumes that S is constant and it can be compared. On an anchored posterior S is
-        small beside the curvature, and may change."""
-        constant = traits_of(run.sampler).assumes_constant_noise
-        small = run.starts.shape[1] <= DENSE_PARAMETERS and plan.steps - plan.burn_in >= NOISE_STEPS
-        return constant and small and not run.evaluation.target.curvature_is_identity
-
-    def see(self, chunk: Chunk) -> None:
-        self.good = chunk.first_bad_steps < 0
-        self.draws.add(chunk.first_draw, chunk.draws["position"])
-
-    def sentences(self) -> Iterator[str]:
-        return noise_warning(self.run.evaluation, self.run.data, self.draws, self.good)
+def noise_matters(run: Run, plan: Plan) -> bool:
+    """Return whether the sampler assumes that S is constant and it can be compared. On an anchored posterior S is small
+    beside the curvature, and may change."""
+    constant = traits_of(run.sampler).assumes_constant_noise
+    small = run.starts.shape[1] <= DENSE_PARAMETERS and plan.steps - plan.burn_in >= NOISE_STEPS
+    return constant and small and not run.evaluation.target.curvature_is_identity
 
 
 class StepBar:

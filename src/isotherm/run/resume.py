@@ -17,7 +17,7 @@ from isotherm.lib.types import Batch, Draws, Json, Params, Results
 from isotherm.lib.warn import warn
 from isotherm.posterior import Posterior
 from isotherm.run.assemble import AnySampler, Run, RunSettings, assemble
-from isotherm.run.chains import carry_shapes, nan_draws
+from isotherm.run.chains import carry_shapes, chain_groups, nan_draws
 from isotherm.run.execute import execute, make_chains
 from isotherm.run.loop import Carry
 from isotherm.run.plan import Goal, Plan
@@ -68,7 +68,10 @@ def resume(
             stack.enter_context(locked(path, new=False))
         saved = latest(path)
         run = restore_run(saved, posterior, data, sampler, init, devices, spread)
-        carry, tail = stored_state(saved, run)
+        shapes = carry_shapes(run, chain_groups(run, 1)[0])
+        carry = fill(shapes, saved, "carry.")
+        in_no_chunk = saved.header.draws % saved.header.chunk
+        tail = fill(nan_draws(shapes, run.chains, in_no_chunk), saved, "tail.")
         plan = Plan(**saved.header.plan).extended(more)
         header = dataclasses.replace(saved.header, plan=plan._asdict(), versions=identity.versions())
         chains = stack.enter_context(closing(make_chains(run, carry)))
@@ -125,13 +128,6 @@ def restore_run(
     if header.batches != run.batches:
         raise StoreError(errno.EILSEQ, f"{saved.path} is damaged: it says {header.batches.population} examples")
     return run
-
-
-def stored_state(saved: Checkpoint, run: Run) -> tuple[Carry, Draws]:
-    """Return what the chains are made of, and the draws that are in no chunk yet."""
-    header, shapes = saved.header, carry_shapes(run)
-    tail = nan_draws(shapes, run.chains, header.draws % header.chunk)
-    return fill(shapes, saved, "carry."), fill(tail, saved, "tail.")
 
 
 def fill(template: Tree, saved: Checkpoint, prefix: str) -> Tree:
