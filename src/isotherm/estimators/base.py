@@ -72,9 +72,9 @@ class BayesianEstimator(BaseEstimator, ABC):
         """Return the draws in the units of the table."""
         return tree
 
+    @abstractmethod
     def _targets(self, rows: Rows) -> np.ndarray:
         """Return the targets as the model takes them."""
-        return rows.y
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Draw from the posterior given X and y.
@@ -91,7 +91,6 @@ class BayesianEstimator(BaseEstimator, ABC):
         if not weight.any():
             raise ValueError("sample_weight must have a positive entry, got zero weights only")
         rows = make_rows(X, self._encode(y, weight), weight)
-        self._check_rows(rows)
         self._units = column_units(rows.X, rows.weight, self._is_centred)
         model = self._make_model(X.shape[1])
         columns = {
@@ -124,9 +123,6 @@ class BayesianEstimator(BaseEstimator, ABC):
     @property
     def _posterior(self) -> Posterior:
         return Posterior(Weighted(self._model).log_likelihood, self._model.log_prior)
-
-    def _check_rows(self, rows: Rows) -> None:
-        """Refuse rows that the model cannot take."""
 
     def _messages(self, caught: list[warnings.WarningMessage]) -> list[str]:
         """Return what `fit` warned of, apart from its reason for how it sampled."""

@@ -122,11 +122,9 @@ class BayesianPoissonRegression(Regressor, LinearModel):
 
     _family = Poisson()
 
-    def _check_rows(self, rows: Rows) -> None:
+    def _targets(self, rows: Rows) -> np.ndarray:
         if (rows.y < 0).any():
             raise ValueError(f"y must hold counts, got the negative value {rows.y.min():g}")
-
-    def _targets(self, rows: Rows) -> np.ndarray:
         return rows.y.astype(np.float32)
 
     def _start(self, model: Model, rows: Rows) -> Params:

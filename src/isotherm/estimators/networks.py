@@ -59,22 +59,17 @@ class NetworkModel(BayesianEstimator):
         used = np.flatnonzero(self._data["weight"])
         x = self._data["x"][used[np.unique(np.linspace(0, len(used) - 1, WATCHED_ROWS).astype(int))]]
         found = self._tree["posterior"].to_dataset().isel(chain=good_chains(self._tree))
-        chains, draws = found.sizes["chain"], found.sizes["draw"]
-        every = max(1, chains * draws // PREDICTION_DRAWS)
+        every = max(1, found.sizes["chain"] * found.sizes["draw"] // PREDICTION_DRAWS)
         params = {str(name): array[:, ::every].values for name, array in found.data_vars.items()}
         flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in params.items()}
         values = np.asarray(_means(self._model, flat, x))
-        return values.reshape(chains, -1, len(x), values[0, 0].size)
+        return values.reshape(found.sizes["chain"], -1, len(x), values[0, 0].size)
 
 
 @partial(jax.jit, static_argnums=0)
 def _means(model: Model, draws: Params, x: np.ndarray) -> jax.Array:
     """Return E[y] by (draw, row, …)."""
-
-    def at(params: Params) -> jax.Array:
-        return jax.vmap(lambda row: model.mean(params, {"x": row}))(x)
-
-    return jax.lax.map(at, draws, batch_size=128)
+    return jax.lax.map(lambda params: jax.vmap(lambda row: model.mean(params, {"x": row}))(x), draws, batch_size=128)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

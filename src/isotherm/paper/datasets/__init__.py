@@ -4,7 +4,7 @@ Importing this is cheap: scikit-learn, requests and pyarrow are imported only wh
 """
 
 from isotherm.paper.datasets import acoustic, cifar10, digits, flights, letter, linear_regression, mnist
-from isotherm.paper.datasets.catalogue import Status, catalogue, check, fetch
+from isotherm.paper.datasets.lookup import Status, catalogue, check, fetch
 from isotherm.paper.datasets.source import DatasetError, Split
 from isotherm.tables.convert import convert, open_arrays
 

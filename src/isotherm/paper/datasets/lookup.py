@@ -1,5 +1,5 @@
 """Find data files in some folders, in order; download those that none of them has, and verify them before they get
-their names.
+their names; list all data sets, fetch one by name, check what is on disk.
 
 The folders are the `data_dir` argument (`--data` on the command line), `$ISOTHERM_DATA` and the user's cache. In each
 of them `FOLDER/mnist/file` and `FOLDER/file` are found, plain or as .gz, .xz or .bz2.
@@ -7,12 +7,14 @@ of them `FOLDER/mnist/file` and `FOLDER/file` are found, plain or as .gz, .xz or
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
-from isotherm.lib import files
+from isotherm.lib import arguments, files
 from isotherm.lib.optional import extra
 from isotherm.lib.progress import progress_bar
+from isotherm.lib.types import Json
 from isotherm.paper.datasets import verify
-from isotherm.paper.datasets.source import DatasetError, File, Source, WrongContentError
+from isotherm.paper.datasets.source import SOURCES, DatasetError, File, Source, WrongContentError
 
 VARIABLE = "ISOTHERM_DATA"
 SUFFIXES = ("", ".gz", ".xz", ".bz2")
@@ -106,3 +108,53 @@ def _fetch(url: str, path: Path) -> None:
         bar = progress.add_task(url.rsplit("/", 1)[-1], total=size or None)
         for piece in response.iter_content(CHUNK):
             progress.advance(bar, file.write(piece))
+
+
+class Status(NamedTuple):
+    """One file of one data set: `status` is "ok", "present, no checksum known", "missing", or why it is refused."""
+
+    name: str
+    file: str
+    status: str
+
+
+def catalogue() -> list[Json]:
+    """Describe every data set: name, title, licence, citation, homepage, its files and their addresses."""
+    return [
+        {name: getattr(source, name) for name in ("name", "title", "licence", "citation", "homepage")}
+        | {
+            "files": [file.name for file in source.files],
+            "addresses": list(dict.fromkeys(url for file in source.files for url in source.urls(file))),
+        }
+        for source in SOURCES.values()
+    ]
+
+
+def fetch(name: str, data_dir: DataDir | None = None) -> list[Path]:
+    """Return the paths of all files of a data set, after making sure that they are there and have the right content.
+
+    Missing files are downloaded into `data_dir/name`, or into the user's cache if no folder is given.
+    """
+    source = SOURCES[arguments.choice("name", name, SOURCES)]
+    if data_dir is not None:
+        Path(data_dir).expanduser().mkdir(parents=True, exist_ok=True)
+    located = locate(source, data_dir, into=data_dir)
+    verify.read(source, located)
+    return list(dict.fromkeys(located.values()))
+
+
+def check(data_dir: DataDir | None = None) -> list[Status]:
+    """Return the state of every file of every data set: read what is there, download nothing."""
+    every = [(source, file) for source in SOURCES.values() for file in source.files]
+    return [Status(source.name, file.name, _status(source, file, data_dir)) for source, file in every]
+
+
+def _status(source: Source, file: File, data_dir: DataDir | None) -> str:
+    path = find(source, file, data_dir)
+    if path is None:
+        return "missing"
+    try:
+        verify.read(source, {file.name: path})
+    except DatasetError as refused:
+        return str(refused)
+    return "ok" if file.sha256 else "present, no checksum known"

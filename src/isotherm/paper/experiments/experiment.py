@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,13 +65,9 @@ class Experiment:
 
 def grid(task: PaperTask, seeds: int | None = None) -> list[Cell]:
     """Return every cell of a task, seed by seed."""
-    return [
-        Cell(method, step_size, friction, seed)
-        for seed in range(task.seeds if seeds is None else seeds)
-        for step_size in task.step_sizes
-        for friction in task.frictions
-        for method in task.methods
-    ]
+    runs = range(task.seeds if seeds is None else seeds)
+    settings = product(runs, task.step_sizes, task.frictions, task.methods)
+    return [Cell(method, step_size, friction, seed) for seed, step_size, friction, method in settings]
 
 
 def task_jobs(experiment: str, task: PaperTask, options: Options) -> list[Job]:

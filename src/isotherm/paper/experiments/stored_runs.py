@@ -52,7 +52,6 @@ def start(
 
 def continue_run(store: Path, steps: int | None, data_dir: Path | None) -> Results:
     """Continue a run that `start` began."""
-    check_is_there(store)
     if recipe.is_there(store):
         table = preparing.prepare_again(recipe.read(store), data_dir)
         posterior = model.make_posterior(model.build(table.recipe))

@@ -7,7 +7,7 @@ import pytest
 
 from isotherm.paper import datasets
 from isotherm.paper.datasets import letter
-from isotherm.paper.datasets.catalogue import SOURCES
+from isotherm.paper.datasets.source import SOURCES
 
 
 def test_every_data_set_says_what_it_is():
