@@ -141,7 +141,7 @@ def anchoring(folder: Path) -> dict:
     import jax.numpy as jnp
 
     from isotherm.targets import checks
-    from isotherm.targets.sums import RowSums
+    from isotherm.targets.newton import RowSums
     from isotherm.targets.target import Coordinates, Target
 
     posterior, data, size = model(), opened(folder), (folder / "x.npy").stat().st_size / 1e9

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import isotherm
+from isotherm.targets.newton import RowSums
 from isotherm.targets.parameters import flattening
-from isotherm.targets.sums import RowSums
 from isotherm.targets.target import Coordinates, Target
 
 RNG = np.random.default_rng(0)

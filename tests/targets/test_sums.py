@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from isotherm.lib.progress import Passes
-from isotherm.targets import sums as module
-from isotherm.targets.sums import prior_gradient, prior_hessian
+from isotherm.targets import newton as module
+from isotherm.targets.newton import prior_gradient, prior_hessian
 from isotherm.targets.target import Coordinates
 
 RNG = np.random.default_rng(1)

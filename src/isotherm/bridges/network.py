@@ -18,11 +18,8 @@ Module: TypeAlias = Any  # of Flax or Equinox
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModulePosterior(PosteriorWithDefaults):
-    """What `network` of bridges/flax.py and bridges/equinox.py returns; it goes wherever a `Posterior` goes, and chains
-    start at `params` unless told otherwise.
-
-    `params` are the module's parameters by name, and `module(params)` is the module with the given parameters.
-    """
+    """What `network` of bridges/flax.py and bridges/equinox.py returns; it goes wherever a `Posterior` goes. Chains
+    start at `params`, the module's parameters by name; `module(params)` is the module with the given parameters."""
 
     params: dict[str, jax.Array]
     module: Callable[[Params], Module]

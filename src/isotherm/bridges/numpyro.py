@@ -108,11 +108,8 @@ class NumPyroModel(PosteriorWithDefaults):
         return {s.label: jax.random.uniform(k, s.shape, float, -START_RADIUS, START_RADIUS) for s, k in keys.items()}
 
     def results(self, tree: Results) -> Results:
-        """Return the results with `posterior` in the space that the model's priors are on, with its sites' names.
-
-        The deterministic sites that do not depend on the data are there too. What was sampled is in
-        `unconstrained_posterior`.
-        """
+        """Return the results with `posterior` in the space that the model's priors are on, with the deterministic sites
+        that do not depend on the data. What was sampled is in `unconstrained_posterior`."""
         from arviz_base import from_dict
 
         sampled = as_sampled(tree)["posterior"].to_dataset()
@@ -190,8 +187,8 @@ def _in_words(rows: int) -> Iterator[None]:
 
 
 def sites_of(model: ModelFunction, rows: Batch, fixed: Fixed) -> dict[str, Site]:
-    """Return the sites of a model that is called with rows of these shapes; nothing is computed, so that of their
-    values only the shapes are known. Refuse a model with sites that cannot be sampled from batches."""
+    """Return the sites of a model that is called with rows of these shapes, their values as shapes; refuse a model with
+    sites that cannot be sampled from batches."""
     from numpyro import handlers
     from numpyro.distributions import biject_to
     from numpyro.infer import init_to_uniform

@@ -51,9 +51,8 @@ def blend(old: Array, new: Array, weight: Scalar) -> Array:
 
 
 class Local(NamedTuple):
-    """What one batch says of S and K in mass-whitened variables. Where K cannot be had, or is not finite, it is taken
-    to be `ratio` times S. `share` is how much of S counts against K in `stiffness`; `parameters_a_row` is 0 where S was
-    computed from all the data."""
+    """What one batch says of S and K in mass-whitened variables. Where K cannot be had, it is taken to be `ratio`·S.
+    `share` of S counts against K in `stiffness`; `parameters_a_row` is 0 where S was computed from all the data."""
 
     covariance: Covariance
     curvature: Curvature | None
@@ -98,9 +97,8 @@ class Needs(NamedTuple):
 
 
 class Calendar(NamedTuple):
-    """Before which steps an average takes up another batch: 0, 1, 2, 4, 8, … and all multiples of an interval, which is
-    `interval` at first, and later grows with the number of steps, since what has settled need not be measured as often.
-    Each renews one of the `parts` of the estimate."""
+    """Before which steps one of the `parts` of an estimate takes up another batch: 0, 1, 2, 4, 8, … and all multiples
+    of an interval, `interval` at first and longer later, since what has settled need not be measured as often."""
 
     interval: int
     parts: int = 1
@@ -139,10 +137,8 @@ def norm(v: Vector) -> Scalar:
 
 
 def strongest_direction(matrix: Matrix, scale: Vector) -> tuple[Scalar, Vector]:
-    """Return the largest eigenvalue of D^(−1/2) M D^(−1/2), D the diagonal `scale`, and D^(−1/2) times its eigenvector.
-
-    By the power method: an eigen-decomposition would cost a hundred times as much, and a tenth more or less is no
-    matter."""
+    """Return the largest eigenvalue of D^(−1/2) M D^(−1/2), D the diagonal `scale`, and D^(−1/2) times its eigenvector,
+    by the power method: an eigen-decomposition would cost a hundred times as much for accuracy that is not needed."""
     root = jax.lax.rsqrt(scale)
     start = jnp.cos(1 + jnp.arange(scale.size, dtype=scale.dtype) ** 2)  # in no direction in particular
 

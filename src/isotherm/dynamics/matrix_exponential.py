@@ -55,11 +55,8 @@ class Krylov(NamedTuple):
         return norm, Krylov(basis, zeros, zeros, zero, zero, 0)
 
     def grown(self, matvec: Matvec) -> "Krylov":
-        """One step of Lanczos, one product with S.
-
-        After the three-term recurrence the new vector is orthogonal to all earlier ones, but for rounding; one pass of
-        Gram–Schmidt removes that too, however short the new vector is.
-        """
+        """Return the space after one step of Lanczos, one product with S. One pass of Gram–Schmidt removes what
+        rounding leaves of earlier vectors in the new one, however short that is."""
         j, basis = self.size, self.basis
         q, before = (jax.lax.dynamic_index_in_dim(basis, jnp.maximum(i, 0), 0, keepdims=False) for i in (j, j - 1))
         w = matvec(q) - self.residual * before
@@ -78,10 +75,9 @@ class Krylov(NamedTuple):
     def closed(self) -> "Krylov":
         """Return the space with its last vector, without the product that would give its α and the β after it.
 
-        They are guessed, α as 2β and the β after it as β: the coefficients of a spectrum that fills an interval from 0
-        tend to one β and α = 2β. A wrong guess costs as much as the β after it would, so the space is nearly as good as
-        one with a further product (Saad 1992 has 0 for both).
-        """
+        They are guessed, α as 2β and the β after it as β, to which the coefficients of a spectrum that fills an
+        interval from 0 tend. So the space is nearly as good as one with a further product (Saad 1992 has 0 for
+        both)."""
         j, beta = self.size, self.residual
         return self._replace(alphas=_put(self.alphas, 2 * beta, j, 0), betas=_put(self.betas, beta, j, 0), size=j + 1)
 

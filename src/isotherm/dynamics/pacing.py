@@ -84,9 +84,7 @@ class Rules(NamedTuple):
         """Return the h at which noise and curvature are at their bounds; less where the friction could not outweigh the
         noise of directions that a low-rank estimate leaves out."""
         noise, ratio = unseen_noise(estimate)
-        bound = jnp.minimum(
-            NOISE_BOUND, 1 / positive(ratio)
-        )  # A cools what is left out only where a step is at most 1/A
+        bound = jnp.minimum(NOISE_BOUND, 1 / positive(ratio))  # A cools only where a step is at most 1/A
         h = jnp.sqrt(2 * bound * self.temperature * inflation / positive(estimate.middle()))
         h = jnp.minimum(h, largest_step(estimate.stiffness, self.bound))
         if self.friction is None:
@@ -95,8 +93,8 @@ class Rules(NamedTuple):
         return jnp.where(self.friction > 0, jnp.minimum(h, outweighed), h)
 
     def _friction(self, estimate: Estimate, inflation: Scalar, h: Scalar) -> Scalar:
-        """Return A: 1 at "auto", or so much that it outweighs the noise of directions that a low-rank estimate leaves
-        out: all get the noise friction of their mean, and in those with more noise than that A is what cools."""
+        """Return A: 1 at "auto", or so much that it cools the directions that a low-rank estimate leaves out and that
+        have more noise than their mean, whose friction all get."""
         if self.friction is not None:
             return jnp.asarray(self.friction, h.dtype)
         noise, ratio = unseen_noise(estimate)
@@ -175,12 +173,8 @@ def measured_inflation(
 
 
 def inverse_root_mass(expected: Vector, measured: Vector | None) -> Vector:
-    """Return w = M^(−1/2): 1, or, where the columns' scales differ too much for float32, M the diagonal of K.
-
-    Args:
-        expected: the diagonal that K would have in a right model; it counts where it is larger, or K is not finite.
-        measured: the diagonal of K, if the model can be differentiated twice.
-    """
+    """Return w = M^(−1/2): 1, or, where the columns' scales differ too much for float32, M the diagonal of K: the
+    `measured` one, or that `expected` in a right model where it is larger, or K is not finite or cannot be had."""
     M = expected
     if measured is not None:
         M = jnp.where(jnp.isfinite(measured), jnp.maximum(M, measured), M)

@@ -17,10 +17,8 @@ POLES = {32: 14, 64: 26}  # as many as the precision is worth: rounding grows by
 
 
 def decay(diagonal: Float[Array, " k"], beside: Float[Array, " k"]) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-    """exp(−T)e₁ and φ(T)e₁ of the T with this diagonal and, left of its i-th entry, beside[i]; beside[0] is not used.
-
-    The first is no longer than e₁, whatever rounding has made of T.
-    """
+    """Return exp(−T)e₁, no longer than e₁, and φ(T)e₁ of the T with this diagonal and beside[i] left of its i-th entry;
+    beside[0] is not used."""
     bits = max(32, jnp.finfo(diagonal.dtype).bits)
     z, c = (jnp.asarray(values, f"complex{2 * bits}") for values in contour(POLES[bits]))
     rows = _first_column(diagonal.astype(z.dtype), beside.astype(z.dtype), z)
@@ -36,10 +34,8 @@ def decay(diagonal: Float[Array, " k"], beside: Float[Array, " k"]) -> tuple[Flo
 def _first_column(
     diagonal: Complex[Array, " k"], beside: Complex[Array, " k"], z: Complex[Array, " j"]
 ) -> Complex[Array, "k j"]:
-    """(T + z_j)⁻¹e₁ for each pole: the fraction from its end, then the column from its top.
-
-    Nothing is divided by zero: the imaginary part of each stage of the fraction is at least that of z.
-    """
+    """Return (T + z_j)⁻¹e₁ for each pole: the fraction from its end, then the column from its top. Nothing is divided
+    by zero: the imaginary part of each stage of the fraction is at least that of z."""
     stages = [diagonal[-1] + z]
     for i in reversed(range(diagonal.size - 1)):
         stages.append(diagonal[i] + z - beside[i + 1] ** 2 / stages[-1])
@@ -50,7 +46,7 @@ def _first_column(
 
 
 def contour(poles: int) -> tuple[np.ndarray, np.ndarray]:
-    """z_j and c_j of the upper half of the contour; the real part of the sum over it is that over the whole."""
+    """Return z_j and c_j of the upper half of the contour; the real part of the sum over it is that over the whole."""
     angle = (2 * np.arange(poles // 2) + 1) * np.pi / poles
     turn = 0.6407 * angle
     z = poles * (0.5017 * angle / np.tan(turn) - 0.6122 + 0.2645j * angle)

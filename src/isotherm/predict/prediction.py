@@ -312,8 +312,7 @@ def _own_dims(name: str, ndim: int) -> list[str]:
 
 
 class AllValues:
-    """The values at every draw, by (chain, draw, row, …): in memory, or in a Zarr store whose chunks are blocks of
-    rows."""
+    """The values at every draw, by (chain, draw, row, …): in memory, or in a Zarr store in blocks of rows."""
 
     def __init__(self, task: Task, draws: Draws, rows: int, path: Path | None, log_likelihood: bool) -> None:
         self.path, self.by_draw = path, (draws.chains, draws.each)
@@ -348,8 +347,7 @@ class AllValues:
         self.arrays[name][:, :, first : first + len(values)] = by_draw
 
     def finish(self, tree: Results) -> None:
-        """Make log-likelihoods a group of the tree. Those of a store can be read as a whole now, and are loaded
-        lazily."""
+        """Make log-likelihoods a group of the tree; those of a store are loaded lazily."""
         import xarray
 
         if self.path is None:

@@ -49,12 +49,11 @@ class Sampler(Protocol[S]):
 
 @runtime_checkable
 class Renewing(Sampler[S], Protocol[S]):
-    """A sampler that remembers batches. Before selected steps the loop calls `renew` with an extra batch that is not
-    used for the force. Which steps those are follows from the step's number and the number of parameters alone, so it
-    is the same for all chains."""
+    """A sampler that remembers batches. Before some steps the loop calls `renew` with a batch that is not used for the
+    force; which steps follows from their numbers and the number of parameters alone, the same for all chains."""
 
     def steps_to_renewal(self, step: Int[Array, ""], parameters: int) -> Int[Array, ""]:
-        """How many steps, at least 1, from this one to the next that is due."""
+        """Return how many steps, at least 1, from this one to the next that is due."""
 
     def renew(self, key: RandomKey, state: S, noisy: Noisy, step: Int[Array, ""]) -> S:
         """Return the state with this batch remembered if that is due before this step, else unchanged. `step` is the
@@ -111,9 +110,8 @@ def check_sampler(sampler: object) -> None:
 
 
 class State(NamedTuple):
-    """The state of a thermostat: position θ, mass-whitened momentum M^(−1/2)p, friction ξ, the step's number, what the
-    last step measured, the step size it took, A and μ, unless ξ is a constant, and what the sampler remembers of
-    earlier batches, if anything."""
+    """The state of a thermostat: θ, the mass-whitened momentum M^(−1/2)p, ξ, the step's number, what the last step
+    measured and its size, A and μ, unless ξ is a constant, and what is remembered of earlier batches."""
 
     position: Vector
     momentum: Vector

@@ -36,9 +36,8 @@ DENSE_UP_TO = 1024  # parameters; beyond, eigh takes longer than the steps betwe
 
 
 class Memory(NamedTuple):
-    """What is remembered of earlier batches: S and K in mass-whitened variables; `inflation`, by how much the chain is
-    allowed to be wider than the posterior, 1 near the mode; M^(−1/2), if it is the sampler's own choice; and the pace
-    of the steps until the next renewal."""
+    """What is remembered of earlier batches: S and K in mass-whitened variables; by how much the chain is allowed to be
+    wider than the posterior; M^(−1/2), if it is the sampler's own choice; and the pace until the next renewal."""
 
     estimate: Estimate
     inflation: Scalar
@@ -85,7 +84,7 @@ class ECCAdL(Thermostat):
                 f"init must have 32 or 64 bits for eccadl, got dtype {position.dtype}; convert it: .astype(np.float32)"
             )
         key, _, sketch_key = jax.random.split(key, 3)
-        scale = self._scale(position, noisy) if self._rescales(position, noisy) else ()
+        scale = self._own_scale(position, noisy)
         state = super().init(key, position, noisy)
         near = jnp.ones_like(state.friction)
         local = self._local(position, noisy, self._whitening(scale, position), near)
@@ -191,12 +190,12 @@ class ECCAdL(Thermostat):
     def _trust(self, step: Int[Array, ""], like: Vector) -> Scalar:
         return pacing.trust(step, self._needs(like.size).ramp_steps, like.dtype)
 
-    def _rescales(self, position: Vector, noisy: Noisy) -> bool:
-        """Whether M is the sampler's own choice: where the step size is and no mass is given, and K is measured."""
+    def _own_scale(self, position: Vector, noisy: Noisy) -> Vector | tuple[()]:
+        """Return M^(−1/2) if it is the sampler's choice: where the step size is and no mass is given, and K
+        measured."""
         is_own = self.step_size is None and self.mass is None and not noisy.curvature_is_identity
-        return is_own and self._needs(position.size).scales
-
-    def _scale(self, position: Vector, noisy: Noisy) -> Vector:
+        if not (is_own and self._needs(position.size).scales):
+            return ()
         noisy = noisy.on("estimate", position)
         expected, K = noisy.curvature_ratio * noisy.covariance.diagonal(), noisy.curvature
         return pacing.inverse_root_mass(expected, None if K is None else jnp.diagonal(K.dense(position)))
@@ -258,8 +257,7 @@ def eccadl(
     """
     if "B" in [letter for letter, _ in splitting.moves(scheme, LETTERS)[1:]]:
         raise ValueError(f"scheme {scheme!r} kicks at two places; put its B's side by side or at the two ends")
-    settings = Thermostat.checked_thermostat(1.0, temperature, mass, 1.0, thermal_mass)
-    settings["step_size"] = arguments.unless_auto("step_size", step_size, arguments.step_size)
+    settings = Thermostat.checked_thermostat(step_size, temperature, mass, 1.0, thermal_mass)
     settings["friction"] = arguments.unless_auto("friction", friction, arguments.non_negative)
     return ECCAdL(
         **settings,

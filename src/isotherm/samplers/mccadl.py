@@ -73,8 +73,7 @@ def mccadl(
     """Build the paper's sampler, mCCAdL.
 
     Args:
-        step_size: h, a number, a function of the step index, or "auto": the largest whose bias is small, which
-            `isotherm.sample` then looks for (`isotherm.largest_step`).
+        step_size: h, a number, a function of the step index, or "auto", which `isotherm.largest_step` then finds.
         friction: A, the effective friction; ξ starts there and has it as its mean.
         temperature: 1/β.
         thermal_mass: μ; "auto" is the number of parameters.

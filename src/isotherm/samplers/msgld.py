@@ -32,8 +32,7 @@ def msgld(step_size: Any, *, temperature: float = 1.0, mass: Any = None) -> MSGL
     """Build modified stochastic-gradient Langevin dynamics.
 
     Args:
-        step_size: η, a number, a function of the step index, or "auto": the largest whose bias is small, which
-            `isotherm.sample` then looks for (`isotherm.largest_step`).
+        step_size: η, a number, a function of the step index, or "auto", which `isotherm.largest_step` then finds.
         temperature: 1/β.
         mass: M, diagonal, here a preconditioner: a number, a vector or a pytree shaped like the parameters.
     """

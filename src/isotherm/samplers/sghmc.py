@@ -42,11 +42,10 @@ class SGHMC(Thermostat):
 def sghmc(
     step_size: Any, friction: float = 1.0, *, temperature: float = 1.0, mass: Any = None, noise_estimate: float = 0.0
 ) -> SGHMC:
-    """Stochastic-gradient Hamiltonian Monte Carlo.
+    """Build stochastic-gradient Hamiltonian Monte Carlo.
 
     Args:
-        step_size: h, a number, a function of the step index, or "auto": the largest whose bias is small, which
-            `isotherm.sample` then looks for (`isotherm.largest_step`).
+        step_size: h, a number, a function of the step index, or "auto", which `isotherm.largest_step` then finds.
         friction: A.
         temperature: 1/β.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.

@@ -61,8 +61,7 @@ def sgnht(
     """Build the stochastic-gradient Nosé–Hoover thermostat.
 
     Args:
-        step_size: h, a number, a function of the step index, or "auto": the largest whose bias is small, which
-            `isotherm.sample` then looks for (`isotherm.largest_step`).
+        step_size: h, a number, a function of the step index, or "auto", which `isotherm.largest_step` then finds.
         friction: A, the strength of the added noise; ξ starts there.
         temperature: 1/β.
         thermal_mass: μ; "auto" is the number of parameters.

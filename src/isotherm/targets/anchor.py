@@ -17,10 +17,9 @@ from isotherm.lib.types import Batch, Example, Params, Scalar, Vector
 from isotherm.posterior import Posterior
 from isotherm.targets import checks, forces, newton
 from isotherm.targets.forces import Noise, make_anchored, measure_noise, table_by_leverage, weighted_rows
-from isotherm.targets.newton import CannotAnchor, LogPosterior, Mode, find_mode, inverse_root, moved, turned
+from isotherm.targets.newton import PROBES, CannotAnchor, LogPosterior, Mode, RowSums, find_mode, moved, turned
 from isotherm.targets.noisy import DENSE_PARAMETERS, refusal
 from isotherm.targets.parameters import MOST_SEED, entry_name, initial_positions
-from isotherm.targets.sums import PROBES, RowSums
 from isotherm.targets.target import Anchored, Coordinates, Findings, Target, with_defaults
 
 # The way to the mode
@@ -146,9 +145,8 @@ class Search:
         return self.choose(mode, table, plain_noise, some_rows)
 
     def mode_of_some(self, start: np.ndarray) -> tuple[Mode, int]:
-        """Return the mode of a subsample, in coordinates whitened by its curvature scaled to all rows, and how many
-        rows it has. The prior is not scaled down: beside few rows it weighs more, so that a level with few rows cannot
-        throw the mode far off."""
+        """Return the mode of a subsample, whitened by its curvature scaled to all rows, and its number of rows. The
+        prior is not scaled down: it weighs more, so that a level with few rows cannot throw the mode far off."""
         at = beginning = Coordinates(start, np.eye(start.size, dtype=start.dtype))
         sizes = [min(self.rows, max(least, each * start.size)) for least, each in STAGES]
         found: tuple[Mode, int] | None = None
@@ -199,15 +197,13 @@ class Search:
         return self.with_unit_curvature(mode, mode.here.curvature)
 
     def by_leverage(self, at: Coordinates) -> tuple[AliasTable, float]:
-        """Return the table that draws rows by their leverage at these coordinates, and the mean eigenvalue of S of one
-        row drawn with equal probabilities."""
+        """Return the table that draws rows by leverage, and the mean eigenvalue of S of one row drawn uniformly."""
         self.passes.say("leverages")
         table, total = table_by_leverage(self.sums, at, self.rng)
         return table, self.rows * total / len(at.origin)
 
     def with_unit_curvature(self, mode: Mode, K: np.ndarray) -> Mode:
-        """Return the mode in coordinates in which the curvature K is I, if the posterior is curved in every
-        direction."""
+        """Return the mode in coordinates in which the curvature K is I; refuse one that is not a maximum."""
         values, vectors = np.linalg.eigh(K)
         if not values[0] > INDEFINITE * max(1.0, values[-1]):
             direction = np.asarray(mode.at.factor, np.float64) @ vectors[:, 0]
@@ -215,12 +211,11 @@ class Search:
             raise CannotAnchor(
                 f"the log posterior has no maximum: where Newton's method ends, it does not bend down along {name}"
             )
-        W = inverse_root(K)
+        W = newton.inverse_root(K)
         return mode._replace(at=turned(mode.at, W), here=mode.here.turned(W))
 
     def choose(self, mode: Mode, table: AliasTable, plain_noise: float, some_rows: int) -> Anchored:
-        """Return the anchored posterior of the order and batch size with which little noise is left, at the least
-        cost."""
+        """Return the anchored posterior of the cheapest order and batch size that leave little noise."""
         self.passes.say("noise")
         chosen = first = self.candidate(self.anchored(mode, table, 1))
         hessian_cost = self.rows * max(0, len(mode.at.origin) - FREE_PARAMETERS) / 8
@@ -250,8 +245,7 @@ class Search:
         return 1 if found is None else 2
 
     def candidate(self, anchored: Anchored, positions: int = forces.NOISE_POSITIONS) -> Candidate:
-        """Return the noise, on average over `positions` z ~ N(0, I), draws from the Gaussian that approximates the
-        posterior, and the batch size that makes it small."""
+        """Return the noise, on average over `positions` z ~ N(0, I), and the batch size that makes it small."""
         typical = self.rng.standard_normal((positions, len(anchored.gradient)))
         noise = measure_noise(anchored, self.data, self.rng, typical)
         least, quiet = (min(noise.largest / 2 / TRUST[order], INFINITE_BATCH) for order in (1, anchored.order))

@@ -155,8 +155,7 @@ def check_table(table: AliasTable, population: int, replace: bool) -> None:
 
 def check_kept(name: str, array: np.ndarray | Column) -> None:
     """Refuse numbers that JAX, in 32 bits, would turn into others."""
-    dtype = jax.dtypes.canonicalize_dtype(array.dtype)
-    if dtype == array.dtype or not array.size:
+    if (dtype := jax.dtypes.canonicalize_dtype(array.dtype)) == array.dtype or not array.size:
         return
     or_64_bits = 'or let JAX have 64 bits: jax.config.update("jax_enable_x64", True)'
     width = math.prod(array.shape[1:])
@@ -190,10 +189,8 @@ def check_finite(name: str, array: np.ndarray | Column, word: str) -> None:
         if finite.all():
             continue
         place = np.unravel_index(int(np.argmin(finite)), finite.shape)
-        first = (begin + place[0], *place[1:])
-        where = f" in {word} {first[0]}" if array.ndim else ""
-        if array.ndim > 1:
-            where += f", column {', '.join(map(str, first[1:]))}"
+        where = f" in {word} {begin + place[0]}" if array.ndim else ""
+        where += f", column {', '.join(map(str, place[1:]))}" if array.ndim > 1 else ""
         raise ValueError(f"{name} must be finite, got {rows[place]}{where}; drop or fill such entries first")
 
 
@@ -272,8 +269,8 @@ def check_starts(evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], 
 def _densities(
     evaluation: Evaluation, starts: Float[np.ndarray, "chains d"], data: Batch
 ) -> tuple[np.ndarray, int, int, float]:
-    """Return the log-priors; then the first row whose log-likelihood is not finite, how many are, and its value. Data
-    on disk are read block by block; only some of them where all have been evaluated before."""
+    """Return the log-priors; then the first row whose log-likelihood is not finite, how many are, and its value. Of
+    data on disk only some are read where all have been evaluated before."""
     rows = len(jax.tree.leaves(data)[0])
     numbers: np.ndarray | range = range(rows)
     if on_disk(data) and evaluation.target.rows_are_checked:

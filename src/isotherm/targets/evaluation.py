@@ -40,11 +40,8 @@ class PrefetchedBatches(NamedTuple):
 @register_dataclass
 @dataclass(frozen=True)
 class Evaluation:
-    """A target, how batches of its data are drawn, and with which probabilities, if not equal ones.
-
-    It is a pytree: functions and sizes are part of the compiled program, arrays are its arguments. The data are not
-    part of it.
-    """
+    """A target, how batches of its data are drawn, and with which probabilities, if not equal ones. It is a pytree:
+    functions and sizes are part of the compiled program, arrays are its arguments."""
 
     target: Target
     batches: Batches = field(metadata={"static": True})

@@ -1,5 +1,4 @@
-"""The force of an anchored posterior from few rows: how noisy it is at typical draws, and forces at draws, with little
-noise."""
+"""The force of an anchored posterior from few rows: its noise at typical draws, and forces with little noise."""
 
 from functools import partial
 from typing import NamedTuple
@@ -14,10 +13,9 @@ from isotherm.data.on_disk import host
 from isotherm.lib.progress import Passes
 from isotherm.lib.types import Array, Batch, Float, Matrix, Params, Scalar, Vector
 from isotherm.targets import checks
-from isotherm.targets.newton import LogPosterior, spectrum, turned
+from isotherm.targets.newton import PROBES, LogPosterior, RowSums, spectrum, turned
 from isotherm.targets.noisy import estimate
 from isotherm.targets.parameters import flattening
-from isotherm.targets.sums import PROBES, RowSums
 from isotherm.targets.target import Anchored, Coordinates, Target
 
 # Rows drawn by leverage, and the noise that they leave
@@ -64,10 +62,8 @@ def _noise(anchored: Anchored, z: Vector, batch: Batch, weights: Float[Array, " 
 def table_by_leverage(sums: RowSums, at: Coordinates, rng: np.random.Generator) -> tuple[AliasTable, float]:
     """Return the table that draws rows by their leverage at these coordinates, and Σ‖Lᵀ∇ℓ_i‖²."""
     leverages, squares = sums.leverages(at, rng.standard_normal((len(at.origin), PROBES)))
-    total = float(squares.sum(dtype=np.float64))
-    del squares
-    probabilities = probabilities_of(leverages)
-    del leverages
+    total, probabilities = float(squares.sum(dtype=np.float64)), probabilities_of(leverages)
+    del leverages, squares  # which are as long as the data
     return make_table(probabilities, at.origin.dtype, overwrite=True), total
 
 
@@ -156,18 +152,16 @@ class Forces:
     def at(self, positions: np.ndarray, size: int) -> np.ndarray:
         """Return the forces at positions z (…, d), each from `size` rows; from each row once, if that is all."""
         anchored, dtype = self.anchored, self.anchored.gradient.dtype
-        everything = self.all_rows() if size == self.population else None
+        every: tuple[Batch, Vector] | None = None
+        if size == self.population:
+            rows = processes.rows_of(jax.tree.map(host, self.data), np.arange(size))
+            every = jax.device_put(rows), jnp.ones(size, dtype)
         forces = []
         for z in positions.reshape(-1, positions.shape[-1]).astype(dtype):
-            rows = everything or weighted_rows(self.data, anchored.rows, size, self.rng)
-            forces.append(_force(anchored, z, *rows))
+            batch, weights = every or weighted_rows(self.data, anchored.rows, size, self.rng)
+            forces.append(_force(anchored, z, batch, weights))
         self.passes.add(size * len(forces))
         return np.stack(forces).reshape(positions.shape)
-
-    def all_rows(self) -> tuple[Batch, Vector]:
-        """Return all rows, each of which counts once."""
-        every = processes.rows_of(jax.tree.map(host, self.data), np.arange(self.population))
-        return jax.device_put(every), jnp.ones(self.population, self.anchored.gradient.dtype)
 
 
 def forces_at(

@@ -1,17 +1,36 @@
-"""The way to the mode: Newton's method in a trust region, in coordinates that follow the curvature; and other modes.
+"""Sums over rows of the log-likelihood and its derivatives; and with them the way to the mode, and to other modes.
 
-Where the curvature is negative, its size is taken (Dauphin et al. 2014), so that a saddle is left rather than
-approached. Lengths are in posterior standard deviations, in which the trust region is a ball.
+All sums are taken at the origin of some coordinates θ = θ̂ + Lz and are derivatives by z. A chunk of rows is summed in
+the precision of the parameters, the chunks in float64. Chunks have one size, so that each sum is compiled once.
+
+The way is Newton's method in a trust region, in coordinates that follow the curvature. Where the curvature is negative,
+its size is taken (Dauphin et al. 2014), so that a saddle is left rather than approached. Lengths are in posterior
+standard deviations, in which the trust region is a ball.
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple, TypeVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from isotherm.data import processes
+from isotherm.data.batches import pad
+from isotherm.data.on_disk import host, on_disk
+from isotherm.lib.progress import Passes
+from isotherm.lib.types import Array, Batch, Float, Matrix, Scalar, Vector
 from isotherm.targets.parameters import entry_name
-from isotherm.targets.sums import RowSums, prior_gradient, prior_hessian
-from isotherm.targets.target import Coordinates
+from isotherm.targets.target import Coordinates, Target
+
+# Sums over rows
+CHUNK_NUMBERS = 2**22  # of a chunk's intermediate arrays, about: they stay small beside the data
+LEAST_CHUNK, LARGEST_CHUNK = 2**6, 2**13  # rows
+PROBES = 32  # random vectors that leverages are estimated from, with a relative error of about √(2/32) = 1/4
+READERS = 2  # threads beyond one a core, as some wait for the disk
 
 # Newton's method
 NEWTON_STEPS = 60
@@ -25,6 +44,131 @@ OTHER_STARTS = 6
 OTHER_STEPS = 200  # of L-BFGS from each
 OTHER_DISTANCE = 5.0  # standard deviations between two modes, root mean square over directions
 OTHER_DEPTH = 20.0  # by how much less the log posterior may be in another mode that counts
+
+T = TypeVar("T")
+
+
+class RowSums:
+    """Sums over the rows of `data`, each counted `weights` times (once, if there are none), times `scale`. `passes`
+    counts the rows that were summed; `shared`: these are the rows of this process, and sums are over those of all."""
+
+    def __init__(
+        self,
+        target: Target,
+        data: Batch,
+        weights: np.ndarray | None = None,
+        scale: float = 1.0,
+        passes: Passes | None = None,
+        shared: bool = False,
+    ) -> None:
+        self.target, self.scale, self.passes, self.shared = target, scale, passes, shared
+        self.data = jax.tree.map(host, data)
+        self.rows = len(jax.tree.leaves(data)[0])
+        self.weights = np.broadcast_to(np.float32(1), self.rows) if weights is None else weights
+        self.row_numbers = max(1, sum(math.prod(leaf.shape[1:]) for leaf in jax.tree.leaves(self.data)))
+
+    def gradient(self, at: Coordinates) -> tuple[float, np.ndarray]:
+        """Return Σℓ_i and LᵀΣ∇ℓ_i."""
+        total = np.zeros(1 + len(at.origin))
+        for value, slope in self._chunks(_gradient, at, 1):
+            total += np.append(np.asarray(value, np.float64), np.asarray(slope, np.float64))
+        if self.shared:
+            total = processes.total(total)
+        return self.scale * float(total[0]), self.scale * total[1:]
+
+    def hessian(self, at: Coordinates) -> np.ndarray:
+        """Return LᵀΣ∇²ℓ_i L."""
+        total = np.zeros((len(at.origin),) * 2)
+        for part in self._chunks(_hessian, at, len(at.origin)):
+            total += np.asarray(part, np.float64)
+        if self.shared:
+            total = processes.total(total)
+        return self.scale * (total + total.T) / 2
+
+    def leverages(self, at: Coordinates, probes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the leverage of each row, |tr Lᵀ∇²ℓ_iL|, or a bit more, and ‖Lᵀ∇ℓ_i‖², as means over random vectors v
+        of |vᵀLᵀ∇²ℓ_iLv| and (vᵀLᵀ∇ℓ_i)²."""
+        vectors = probes.astype(at.origin.dtype)
+        (bends, slopes), first = np.empty((2, self.rows), at.origin.dtype), 0
+        for some in self._chunks(_leverages, at, probes.shape[1], vectors):
+            last = min(first + len(some[0]), self.rows)
+            bends[first:last], slopes[first:last] = (np.asarray(each)[: last - first] for each in some)
+            first = last
+        return (processes.joined(bends), processes.joined(slopes)) if self.shared else (bends, slopes)
+
+    def _chunks(self, function: Callable[..., T], at: Coordinates, width: int, *more: np.ndarray) -> Iterator[T]:
+        """Yield what `function` makes of each chunk, in order. The last is filled up with rows that count nothing."""
+        size = max(LEAST_CHUNK, min(LARGEST_CHUNK, CHUNK_NUMBERS // max(width, self.row_numbers)))
+        x64 = jax.dtypes.canonicalize_dtype(np.int64) == np.int64
+
+        def one(first: int) -> T:
+            batch = jax.tree.map(lambda column: pad(column[first : first + size], size), self.data)
+            weights = np.zeros(size, at.origin.dtype)
+            weights[: self.rows - first] = self.weights[first : first + size]
+            with jax.enable_x64(x64):  # this setting of JAX is per thread
+                made: T = jax.block_until_ready(function(self.target, at, batch, weights, *more))
+                return made
+
+        # Threads that wait for the disk leave the cores to the others.
+        with ThreadPoolExecutor(processes.cores() + (READERS if on_disk(self.data) else 0)) as pool:
+            for first, made in zip(range(0, self.rows, size), pool.map(one, range(0, self.rows, size)), strict=True):
+                if self.passes is not None:
+                    rows = min(size, self.rows - first)
+                    self.passes.add(rows * self.passes.rows // self.rows if self.shared else rows)
+                yield made
+
+
+def _total(target: Target, at: Coordinates, batch: Batch, weights: Float[Array, " n"], z: Vector) -> Scalar:
+    values = jax.vmap(target.log_likelihood, in_axes=(None, 0))(target.unravel(at.flat(z)), batch)
+    return jnp.sum(weights.astype(values.dtype) * values)
+
+
+@jax.jit
+def _gradient(target: Target, at: Coordinates, batch: Batch, weights: Float[Array, " n"]) -> tuple[Scalar, Vector]:
+    return jax.value_and_grad(partial(_total, target, at, batch, weights))(jnp.zeros_like(at.origin))
+
+
+@jax.jit
+def _hessian(target: Target, at: Coordinates, batch: Batch, weights: Float[Array, " n"]) -> Matrix:
+    gradient = jax.grad(partial(_total, target, at, batch, weights))
+    _, product = jax.linearize(gradient, jnp.zeros_like(at.origin))
+    hessian: Matrix = jax.vmap(product, in_axes=1, out_axes=1)(jnp.eye(len(at.origin), dtype=at.origin.dtype))
+    return hessian
+
+
+@jax.jit
+def _leverages(
+    target: Target, at: Coordinates, batch: Batch, weights: Float[Array, " n"], probes: Float[Array, "d k"]
+) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    def each(z: Vector) -> Float[Array, " n"]:
+        return jax.vmap(target.log_likelihood, in_axes=(None, 0))(target.unravel(at.flat(z)), batch)
+
+    def along(v: Vector) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+        def slope(z: Vector) -> Float[Array, " n"]:
+            slopes: Float[Array, " n"] = jax.jvp(each, (z,), (v,))[1]
+            return slopes
+
+        first, second = jax.jvp(slope, (jnp.zeros_like(v),), (v,))
+        return jnp.abs(second), first**2
+
+    bends, slopes = jax.vmap(along, in_axes=1, out_axes=1)(probes)
+    return bends.mean(axis=1), slopes.mean(axis=1)
+
+
+@jax.jit
+def prior_gradient(target: Target, at: Coordinates) -> tuple[Scalar, Vector]:
+    """Return log π and its gradient by z."""
+    return jax.value_and_grad(partial(_log_prior, target, at))(jnp.zeros_like(at.origin))
+
+
+@jax.jit
+def prior_hessian(target: Target, at: Coordinates) -> Matrix:
+    hessian: Matrix = jax.hessian(partial(_log_prior, target, at))(jnp.zeros_like(at.origin))
+    return hessian
+
+
+def _log_prior(target: Target, at: Coordinates, z: Vector) -> Scalar:
+    return target.log_prior(target.unravel(at.flat(z)))
 
 
 class CannotAnchor(ValueError):
@@ -44,8 +188,7 @@ class FirstOrder(NamedTuple):
 
 
 class SecondOrder(NamedTuple):
-    """The log density at the origin of coordinates, its gradient and its curvature −∇²; and the parts of the gradient
-    and the Hessian that are the log-likelihood's."""
+    """The same and the curvature −∇²; and the part of the Hessian that is the log-likelihood's."""
 
     value: float
     gradient: np.ndarray
@@ -115,9 +258,8 @@ def inverse_root(K: np.ndarray) -> np.ndarray:
 
 
 class Mode(NamedTuple):
-    """Where Newton's method ended: coordinates whitened there, the log density there, how far the mode still is, in
-    standard deviations, as a root mean square over directions, and whether the curvature is that of the last step's
-    start."""
+    """Where Newton's method ended: coordinates whitened there, the log density there, how far the mode still is (root
+    mean square over directions), and whether the curvature is that of the last step's start."""
 
     at: Coordinates
     here: SecondOrder
@@ -126,8 +268,7 @@ class Mode(NamedTuple):
 
 
 def find_mode(density: LogPosterior, at: Coordinates, tolerance: float, steps: int = NEWTON_STEPS) -> Mode:
-    """Climb until the mode is less than `tolerance` standard deviations away, or as near as `steps` or rounding
-    allow."""
+    """Climb until the mode is `tolerance` standard deviations away, or as near as `steps` or rounding allow."""
     first, radius, d, stale = density.first_order(at), math.inf, len(at.origin), False
     if not (math.isfinite(first.value) and np.isfinite(first.gradient).all()):
         raise CannotAnchor("the log posterior or its gradient is not finite where the search for its mode starts", True)
@@ -190,11 +331,8 @@ def flat_direction(density: LogPosterior, at: Coordinates, here: SecondOrder, di
 
 
 def find_other_mode(some: RowSums, everything: RowSums, at: Coordinates, rng: np.random.Generator) -> np.ndarray | None:
-    """Return flat parameters near another mode, found on `some` rows from a few starts and confirmed on all; None if
-    none is found.
-
-    `at` is whitened, with its origin at the mode that is known.
-    """
+    """Return flat parameters near another mode, found on `some` rows from a few starts and confirmed on all, if there
+    is one. `at` is whitened, with its origin at the mode that is known."""
     import scipy.optimize
 
     few, d = LogPosterior(some), len(at.origin)

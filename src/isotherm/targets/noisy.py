@@ -106,9 +106,8 @@ class Covariance:
 
 @dataclass(frozen=True)
 class Curvature:
-    """A minibatch estimate of the Hessian K of −log π(θ | data), as a lazy linear operator.
-
-    `identity`: it is not estimated but known to be I, since the coordinates were chosen so."""
+    """A minibatch estimate of the Hessian K of −log π(θ | data), as a lazy linear operator; `identity`: it is known to
+    be I, since the coordinates were chosen so."""
 
     matvec: Callable[[Vector], Vector]
     identity: bool = False
@@ -130,8 +129,7 @@ class Curvature:
 @dataclass(frozen=True)
 class Sampling:
     """How the rows of a batch were drawn: `rows` out of `population` examples. S is meant for batches of `size`
-    examples, drawn with replacement or without; `rows` may be more. `is_everything`: they are all examples, each once,
-    though S is not 0."""
+    examples; `rows` may be more. `is_everything`: they are all examples, each once, though S is not 0."""
 
     population: int
     rows: int
@@ -164,9 +162,7 @@ class Noisy:
     """Stochastic estimates at one position: force, its covariance, and the curvature, which is None for a model that
     cannot be differentiated twice. Covariance and curvature are computed only if they are asked for.
 
-    `curvature_ratio` is K relative to S when the model is right, or 0 where S is not of all of the log-likelihood.
-    `curvature_is_identity`: K is not estimated but known to be I, or nearly.
-    """
+    `curvature_ratio` is K relative to S when the model is right, or 0 where S is not of all of the log-likelihood."""
 
     force: Vector
     _covariance: Callable[[], Covariance]

@@ -45,8 +45,7 @@ def entry(name: str, shape: tuple[int, ...], index: int) -> str:
 
 
 def nested_params(arrays: dict[str, np.ndarray]) -> Params:
-    """Return the nest of dicts and lists whose arrays have these names in the results; a bare array for "theta"
-    alone."""
+    """Return the nest of dicts and lists whose arrays have these names; a bare array for "theta" alone."""
     if list(arrays) == ["theta"]:
         return arrays["theta"]
     nest: dict[str, Params] = {}
@@ -99,7 +98,7 @@ def starting_points(init: Params | Callable[[RandomKey], Params], chains: int, s
 
 
 def check_params(params: Params) -> None:
-    """Refuse parameters that are not finite floating arrays, or have no names of their own."""
+    """Refuse parameters that are not finite floating arrays, or whose names the results cannot tell apart."""
     arrays = list(checks.named("init", params))
     if not arrays:
         raise ValueError(f"init holds no array, got {params!r}; give the parameters to start from")
@@ -112,11 +111,6 @@ def check_params(params: Params) -> None:
         if not array.size:
             raise ValueError(f"{name} must have at least one entry, got shape {array.shape}; leave it out")
         checks.check_finite(name, array, "entry")
-    check_names(params)
-
-
-def check_names(params: Params) -> None:
-    """Refuse names that the results cannot tell apart."""
     names = variable_names(params)
     taken = {"chain": 1, "draw": 1}
     for name, leaf in zip(names, jax.tree.leaves(params), strict=True):

@@ -139,8 +139,7 @@ UNKNOWN = Findings(0, 0, 1, 0, 0, 0, 1)
 )
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Anchored(Target):
-    """What `isotherm.anchor` returns; it goes wherever a `Posterior` goes. `log_likelihood` and `log_prior` are the
-    model's."""
+    """What `isotherm.anchor` returns; it goes wherever a `Posterior` goes."""
 
     coordinates: Coordinates
     gradient: Vector  # G in the coordinates z: LᵀG
