@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from isotherm.bridges.network import Module, ModulePosterior
-from isotherm.bridges.network import network as make
+from isotherm.bridges.network import Module, ModulePosterior, make_posterior
 from isotherm.lib.optional import extra
 from isotherm.lib.types import Example, Scalar
 
@@ -36,4 +35,4 @@ def network(
         import equinox as eqx
 
     params, static = eqx.partition(eqx.nn.inference_mode(module), eqx.is_inexact_array)
-    return make(params, lambda params: eqx.combine(params, static), log_likelihood, prior_scale, log_prior)
+    return make_posterior(params, lambda params: eqx.combine(params, static), log_likelihood, prior_scale, log_prior)

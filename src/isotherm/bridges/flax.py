@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import jax
 
-from isotherm.bridges.network import Module, ModulePosterior
-from isotherm.bridges.network import network as make
+from isotherm.bridges.network import Module, ModulePosterior, make_posterior
 from isotherm.lib.optional import extra
 from isotherm.lib.types import Example, Params, Scalar
 
@@ -41,4 +40,4 @@ def network(
         merged.eval()
         return merged
 
-    return make(nnx.to_pure_dict(state), with_params, log_likelihood, prior_scale, log_prior)
+    return make_posterior(nnx.to_pure_dict(state), with_params, log_likelihood, prior_scale, log_prior)

@@ -41,7 +41,7 @@ class ModulePosterior(PosteriorWithDefaults):
         return f"<network: {size:,} parameters in {len(self.params)} arrays>"
 
 
-def network(
+def make_posterior(
     params: Params,
     module: Callable[[Params], Module],
     log_likelihood: Callable[[Module, Example], Scalar],

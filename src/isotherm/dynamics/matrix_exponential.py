@@ -99,51 +99,39 @@ def krylov(matvec: Matvec, v: Vector, rank: int) -> tuple[Scalar, Krylov]:
     return norm, space._replace(size=last).grown(matvec)
 
 
-class Growing(NamedTuple):
-    """A space that grows until exp(−tS)v is right in it, and what bounds the error so far.
+def krylov_within(matvec: Matvec, t: Number, v: Vector, tolerance: float, most: int) -> tuple[Scalar, Krylov]:
+    """Return ‖v‖ and the smallest closed space, of two products or more and of at most `most` < d dimensions, in which
+    exp(−tS)v is right to `tolerance` of its change, as far as can be told with a guessed β.
 
-    It is finished when it is the smallest closed space of at most `most` < d dimensions in which exp(−tS)v is right to
-    `tolerance` of its change, as far as can be told with a guessed β. The guess is trusted from two products on: one
-    alone has hardly met the largest eigenvalues. The change is taken as min(1, t‖Sv‖/‖v‖) ‖v‖.
-
-    What exp(−tS)v lacks in a space of k dimensions is at most Π tβ_j / (k! det(I + tT/m)) of ‖v‖, for any m > k: the
-    error is at most β_k t |e_kᵀ φ(tT) e_1| (Saad's estimate, a bound where S ≥ 0). That entry is Π tβ_j times the
-    divided difference of φ at T's eigenvalues x_i, which is the mean of e^(−Σλx) over a simplex, over k!; the λ are
-    exponential variables divided by their sum, and Jensen's inequality gives at most Π 1/(1 + x_i/m).
+    One product alone has hardly met the largest eigenvalues. The change is taken as min(1, t‖Sv‖/‖v‖) ‖v‖. What
+    exp(−tS)v lacks in a space of k dimensions is at most Π tβ_j / (k! det(I + tT/m)) of ‖v‖, for any m > k: the error
+    is at most β_k t |e_kᵀ φ(tT) e_1| (Saad's estimate, a bound where S ≥ 0). That entry is Π tβ_j times the divided
+    difference of φ at T's eigenvalues x_i, which is the mean of e^(−Σλx) over a simplex, over k!; the λ are exponential
+    variables divided by their sum, and Jensen's inequality gives at most Π 1/(1 + x_i/m).
     """
 
-    space: Krylov
-    bound: Bound
-
-    def grown(self, matvec: Matvec, t: Number, most: int) -> "Growing":
-        space = self.space.grown(matvec)
-        return Growing(space, self._tightened(space, t, most))
-
-    def _tightened(self, space: Krylov, t: Number, most: int) -> Bound:
+    def tightened(space: Krylov, bound: Bound) -> Bound:
         """Return the bound once the space has grown; its determinant by the three-term recurrence."""
-        (product, determinant, before), last, m = self.bound, space.size - 1, most + 1
+        (product, determinant, before), last, m = bound, space.size - 1, most + 1
         alpha, beta = space.alphas[last], space.betas[last]
         following = (1 + t * alpha / m) * determinant - (t * beta / m) ** 2 * before
         return product * t * space.residual / jnp.asarray(space.size, product.dtype), following, determinant
 
-    def is_short(self, t: Number, tolerance: float, most: int) -> Any:
-        space = self.space
+    def grown(before: tuple[Krylov, Bound]) -> tuple[Krylov, Bound]:
+        space = before[0].grown(matvec)
+        return space, tightened(space, before[1])
+
+    def is_short(now: tuple[Krylov, Bound]) -> Any:
+        space = now[0]
         change = t * jnp.sqrt(space.alphas[0] ** 2 + space.betas[1] ** 2)
-        product, determinant, _ = self._tightened(space.closed(), t, most)
+        product, determinant, _ = tightened(space.closed(), now[1])
         return (space.size < most - 1) & (product > tolerance * jnp.minimum(1, change) * determinant)
 
-
-def krylov_within(matvec: Matvec, t: Number, v: Vector, tolerance: float, most: int) -> tuple[Scalar, Krylov]:
-    """Return ‖v‖ and the closed space in which exp(−tS)v is right to `tolerance`, of two products or more."""
     norm, space = Krylov.seed(v, most)
-    growing = Growing(space, (jnp.ones((), v.dtype), jnp.ones((), v.dtype), jnp.zeros((), v.dtype)))
-    for _ in range(2):
-        growing = growing.grown(matvec, t, most)
-    growing = growing._replace(space=growing.space._replace(size=jnp.asarray(growing.space.size, jnp.int32)))
-    growing = jax.lax.while_loop(
-        lambda growing: growing.is_short(t, tolerance, most), lambda growing: growing.grown(matvec, t, most), growing
-    )
-    return norm, growing.space.closed()
+    one = jnp.ones((), v.dtype)
+    space, bound = grown(grown((space, (one, one, jnp.zeros_like(one)))))
+    space = space._replace(size=jnp.asarray(space.size, jnp.int32))
+    return norm, jax.lax.while_loop(is_short, grown, (space, bound))[0].closed()
 
 
 def lanczos(covariance: Covariance, t: Number, v: Vector, rank: int | None) -> tuple[Vector, Scalar]:

@@ -82,7 +82,7 @@ def predict(
     >>> predict(tree, lambda theta, row: theta * row["x"], {"x": np.float32([1, 10])}, progress=False)["mean"].values
     array([ 2., 20.])
     """
-    levels, function = _levels(quantiles), _function(function, log_likelihood)
+    levels, function = _checked(quantiles, function, log_likelihood)
     source = Draws(tree, init, None if draws is None else arguments.integer("draws", draws, 1))
     columns, rows = _columns(data)
     task = make_task(function, source, columns, rows)
@@ -98,20 +98,18 @@ def predict(
     return _summarised(summaries, levels)
 
 
-def _levels(quantiles: Sequence[float]) -> list[float]:
+def _checked(
+    quantiles: Sequence[float], function: Function | Posterior, log_likelihood: bool
+) -> tuple[list[float], Function]:
     levels = [arguments.number("quantiles", level) for level in quantiles]
     if any(not 0 <= level <= 1 for level in levels):
         raise ValueError(f"quantiles must be between 0 and 1, got {tuple(quantiles)}")
-    return levels
-
-
-def _function(function: Function | Posterior, log_likelihood: bool) -> Function:
     if isinstance(function, Posterior):
         if not log_likelihood:
             raise TypeError("function must be a function (params, example); for a posterior, give log_likelihood=True")
         function = function.log_likelihood
     arguments.function("function", function, "(params, example) -> arrays")
-    return function
+    return levels, function
 
 
 class Draws:

@@ -36,16 +36,6 @@ class Target(Posterior):
     Here that is the parameters themselves, the log-likelihood is estimated from batches, and the log-prior is exact; an
     `Anchored` posterior has other coordinates and knows more of the sum exactly. `unravel` makes the user's parameters
     of flat ones.
-
-    Examples:
-        >>> import jax.numpy as jnp
-        >>> target = Target(
-        ...     lambda theta, example: -0.5 * (example["y"] - example["x"] @ theta) ** 2,
-        ...     lambda theta: -0.5 * jnp.sum(theta**2),
-        ... )
-        >>> example = {"x": jnp.array([1.0, 0.0, 0.0]), "y": jnp.array(1.0)}
-        >>> target.estimated(jnp.zeros(3), example), target.exact(jnp.zeros(3))
-        (Array(-0.5, dtype=float32), Array(-0., dtype=float32))
     """
 
     unravel: Unravel = lambda flat: flat
