@@ -12,7 +12,7 @@ import numpy as np
 from matfree import decomp, funm
 
 from isotherm.dynamics import matrix_exponential
-from isotherm.dynamics.tridiagonal import decay
+from isotherm.dynamics.matrix_exponential import decay
 from isotherm.targets.noisy import estimate
 from isotherm.targets.target import as_target
 from problems import Case, logistic_mnist

@@ -20,7 +20,7 @@ import threadpoolctl
 threadpoolctl.threadpool_limits(1, user_api="blas")  # NumPy's may have been loaded by a plugin of pytest
 
 # Where arrays are computed with; rooms that check a user's arguments themselves are left to do so.
-DYNAMICS = [f"dynamics.{file}" for file in ("covariance", "low_rank", "matrix_exponential", "flows", "tridiagonal")]
+DYNAMICS = [f"dynamics.{file}" for file in ("covariance", "low_rank", "matrix_exponential", "flows")]
 ROOMS = ["posterior", *DYNAMICS, "targets.evaluation", "run.loop", "run.chains", "diagnostics"]
 jaxtyping.install_import_hook([f"isotherm.{room}" for room in ROOMS], "beartype.beartype")
 

@@ -13,8 +13,7 @@ import scipy.sparse.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isotherm.dynamics.matrix_exponential import ACTIONS, THETA, Krylov, krylov_within
-from isotherm.dynamics.tridiagonal import decay
+from isotherm.dynamics.matrix_exponential import ACTIONS, THETA, Krylov, decay, krylov_within
 from isotherm.targets.noisy import Covariance
 
 

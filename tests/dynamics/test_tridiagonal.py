@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotherm.dynamics.flows import decay_average
-from isotherm.dynamics.tridiagonal import POLES, contour, decay
+from isotherm.dynamics.matrix_exponential import POLES, contour, decay
 
 
 def tridiagonal(k, norm, seed):
