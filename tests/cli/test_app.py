@@ -207,7 +207,7 @@ def stored(tmp_path_factory):
     """Runs of linear regression on all rows: one that is long enough, and one that is not."""
     folder = tmp_path_factory.mktemp("runs")
     long, short = folder / "long.zarr", folder / "short.zarr"
-    for run, steps in ((long, "30000"), (short, "200")):
+    for run, steps in ((long, "50000"), (short, "200")):
         answer = invoke("sample", "linear_regression", str(run), "--steps", steps, "--thin", str(int(steps) // 200))
         assert answer.exit_code == 0, answer.output
     return long, short

@@ -11,7 +11,7 @@ import pytest
 
 import isotherm
 from isotherm.lib.files import holder_of, lock
-from isotherm.store.checkpoint import latest, run_name
+from isotherm.store.checkpoint import latest
 
 
 def test_a_run_is_never_overwritten(tmp_path, run):
@@ -59,14 +59,6 @@ def test_a_store_that_cannot_be_made_is_refused_before_any_work(tmp_path, monkey
     with pytest.raises(error, match=words):
         run(store)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_name_is_read_without_hashing_the_store(tmp_path, monkeypatch, run):
-    run(tmp_path / "run.zarr", steps=20, name="mine")
-    monkeypatch.setattr("hashlib.sha256", None)
-    assert run_name(tmp_path / "run.zarr") == "mine"
-    with pytest.raises(FileNotFoundError, match="there is no run of isotherm at"):
-        run_name(tmp_path)
 
 
 def test_the_newest_checkpoint_that_is_whole(tmp_path, run):

@@ -11,6 +11,5 @@ counts on them, with their SHA-256 in it; the metadata that readers see is writt
 """
 
 from isotherm.lib.files import StoreError
-from isotherm.store.checkpoint import run_name
 
-__all__ = ["StoreError", "run_name"]
+__all__ = ["StoreError"]

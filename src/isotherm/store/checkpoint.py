@@ -75,12 +75,6 @@ def read(path: Path, sha256: str | None = None) -> tuple[Json, dict[str, np.ndar
     return header, slice_arrays(path, header.pop("arrays", None), content[size:])
 
 
-def read_header(path: Path) -> Json:
-    """Read the header alone, not verified: enough to say what a run is called."""
-    with files.open_plain(path) as file:
-        return parse_header(path, file.read(read_first_line(path, file)[0]))
-
-
 def read_first_line(path: Path, file: BinaryIO) -> tuple[int, str]:
     """Return the length of the header, which the file is long enough for, and the checksum of what follows the line."""
     first = file.read(LINE_BYTES)
@@ -240,20 +234,6 @@ def check_free(path: Path) -> None:
 def check_is_run(path: Path) -> None:
     if not (path / HIDDEN).is_dir():
         raise FileNotFoundError(errno.ENOENT, f"there is no run of isotherm at {path}")
-
-
-def run_name(store: StorePath) -> str | None:
-    """Return the name of a stored run, from a checkpoint's header alone; None if it has no name."""
-    path = as_path(store)
-    check_is_run(path)
-    faults = []
-    for slot in slots(path):
-        try:
-            name = read_header(slot).get("name")
-            return name if isinstance(name, str) else None
-        except StoreError as error:
-            faults.append(str(error))
-    raise StoreError(errno.EILSEQ, f"{path} holds no checkpoint that can be read: {'; '.join(faults)}")
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -21,8 +21,7 @@ from isotherm.report.report import report
 from isotherm.run.resume import resume
 from isotherm.run.sample import sample
 from isotherm.samplers import settings as sampler_settings
-from isotherm.store import run_name
-from isotherm.store.checkpoint import HIDDEN
+from isotherm.store.checkpoint import HIDDEN, check_is_run, latest
 from isotherm.tables import model, preparing, recipe, results, show
 
 PROBLEMS = {task.dataset: task for experiment in catalogue.ALL for task in experiment.tasks}
@@ -91,7 +90,8 @@ def open_results(store: Path) -> Results:
 def materials_of(store: Path, data_dir: Path | None, instead: str) -> Materials:
     """Return the model and the data of a stored run, by the name of its problem."""
     check_is_there(store)
-    problem = run_name(store)
+    check_is_run(store)
+    problem = latest(store).header.name
     if problem not in PROBLEMS:
         raise ValueError(
             f"{store} was not started with `isotherm fit` or `isotherm sample`: it has no problem's name; {instead}"
