@@ -41,8 +41,7 @@ OTHER_MODES = "modes that no chain has visited"
 
 
 class MomentErrors(NamedTuple):
-    """By parameter: how far mean, variance (`found`) and kurtosis (`tails`) are off, with their errors, and how far
-    they may be."""
+    """By parameter: how far mean, variance (`found`) and kurtosis (`tails`) are off, and how far they may be."""
 
     names: tuple[str, ...]
     found: SteinMoments

@@ -122,8 +122,7 @@ def stein_bias(positions: np.ndarray, forces: np.ndarray) -> Bias:
 
 
 def memory_of(positions: np.ndarray) -> float:
-    """Return how alike the draws of a chain are, of positions by (chain, draw, coordinate): the variance of the chains'
-    means over that of all draws, on average over coordinates; 1 where chains do not move."""
+    """Return how alike the draws of a chain are (`Bias`), on average over coordinates."""
     z = positions - positions.mean(axis=(0, 1))
     spread, between = np.mean(z**2, axis=(0, 1)), z.mean(axis=1).var(axis=0, ddof=1)
     return float(np.mean(np.where(spread > 0, between / np.where(spread > 0, spread, 1), 1)))

@@ -201,8 +201,7 @@ def temperature_law(tree: Results, values: np.ndarray, bounds: Bounds) -> Law:
 
 
 def friction_law(tree: Results, bounds: Bounds) -> Law | None:
-    """Return the law of the friction ξ of a thermostat, if there is one: its mean is A, its standard deviation
-    1/√(βμ)."""
+    """Return the law of a thermostat's friction ξ, if there is one: mean A, standard deviation 1/√(βμ)."""
     stats, T = tree["sample_stats"].to_dataset(), float(tree.attrs.get("sampler_temperature", 1.0))
     if not {"friction", "target_friction", "thermal_mass"} <= set(stats):
         return None

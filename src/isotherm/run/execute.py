@@ -34,8 +34,6 @@ FIRST_CHUNK = 4  # steps, from whose time the length of the next chunk is guesse
 NOISE_STEPS = 2000  # after burn-in: a shorter run says too little of the noise
 CHUNK_GROWTH = 8  # bound on the next chunk's length relative to the last: a first chunk on a cold cache says little
 
-Handler = Callable[[int, FrameType | None], object] | int | None
-
 
 def make_chains(run: Run, carry: Carry | None = None, like: Chains | None = None) -> Chains:
     """Return the chains of a run, on one device or on several."""
@@ -282,7 +280,7 @@ class Stop:
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        self.handlers_before: dict[int, Handler] = {}
+        self.handlers_before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def is_set(self) -> bool:
         return self.signal is not None
@@ -306,10 +304,8 @@ class Stop:
 
 @contextmanager
 def interruptible(and_terminated: bool = False) -> Iterator[Stop]:
-    """Let Ctrl-C set the stop, so that a loop can end at a good place; a second Ctrl-C interrupts at once.
-
-    `and_terminated`: SIGTERM and SIGHUP set it too, unless they are ignored.
-    """
+    """Let Ctrl-C set the stop, so that a loop can end at a good place; a second Ctrl-C interrupts at once. SIGTERM and
+    SIGHUP set it too if `and_terminated`, unless they are ignored."""
     stop = Stop()
     if threading.current_thread() is threading.main_thread():  # others have no handlers to set
         ending = (signal.SIGTERM, signal.SIGHUP) if and_terminated else ()

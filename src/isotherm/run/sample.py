@@ -111,14 +111,13 @@ def run_to_end(
             check_starts(run.evaluation, run.starts, run.data)
         if store is None:
             recorder = Recorder(Labels(run, plan), chains.nan_draws())
-            return execute(chains, plan, 0, 0.0, recorder, progress, goal, judged)
-        path, header = as_path(store), new_header(run, plan, goal=goal)
-        if processes.is_first():
-            stack.enter_context(locked(path, new=True))
-            if run.evaluation.table is not None:
+        else:
+            path, header = as_path(store), new_header(run, plan, goal=goal)
+            if processes.is_first():
+                stack.enter_context(locked(path, new=True))
                 header = dataclasses.replace(header, constants=anchor.write(path / HIDDEN, run.evaluation))
-        recorder = stack.enter_context(closing(StoreRecorder(path, run, header, chains.nan_draws())))
-        recorder.checkpoint(chains.snapshot(0, 0.0))
+            recorder = stack.enter_context(closing(StoreRecorder(path, run, header, chains.nan_draws())))
+            recorder.checkpoint(chains.snapshot(0, 0.0))
         return execute(chains, plan, 0, 0.0, recorder, progress, goal, judged)
 
 

@@ -34,10 +34,7 @@ def write_chunk(root: Path, tree: Results, number: int, draws: int) -> dict[str,
 
 
 def write_rest(root: Path, tree: Results, number: int, chunk: int) -> None:
-    """Write what is not a complete chunk: the last draws, what has no draws, and the metadata.
-
-    `tree` holds the draws after chunk `number`, which may be none.
-    """
+    """Write the metadata and what is in no complete chunk: `tree` holds the draws after chunk `number`, if any."""
     metadata: Json = {}
     for path, variable in variables(tree):
         description, encoded = encode(variable, chunk)

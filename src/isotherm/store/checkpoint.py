@@ -62,8 +62,7 @@ def write(path: Path, header: Json, arrays: dict[str, np.ndarray]) -> str:
 
 
 def read(path: Path, sha256: str | None = None) -> tuple[Json, dict[str, np.ndarray]]:
-    """Read header and arrays; `StoreError` unless every byte is as it was written and, if `sha256` is given, the file
-    is the one that has it."""
+    """Read header and arrays; StoreError unless every byte is as it was written, with this `sha256` if it is given."""
     with files.open_plain(path) as file:
         size, expected = read_first_line(path, file)
         if sha256 not in (None, expected):
@@ -71,7 +70,12 @@ def read(path: Path, sha256: str | None = None) -> tuple[Json, dict[str, np.ndar
         content = np.memmap(file, np.uint8, "r")[LINE_BYTES:]
     if hashlib.sha256(content.data).hexdigest() != expected:
         raise damaged(path, "its checksum is wrong")
-    header = parse_header(path, content[:size].tobytes())
+    try:
+        header = json.loads(content[:size].tobytes())
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, f"its header is not JSON ({error})") from error
+    if not isinstance(header, dict):
+        raise damaged(path, "its header is not an object")
     return header, slice_arrays(path, header.pop("arrays", None), content[size:])
 
 
@@ -93,16 +97,6 @@ def read_first_line(path: Path, file: BinaryIO) -> tuple[int, str]:
     if size > os.fstat(file.fileno()).st_size - LINE_BYTES:
         raise damaged(path, "it is cut short")
     return size, checksum
-
-
-def parse_header(path: Path, text: bytes) -> Json:
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise damaged(path, f"its header is not JSON ({error})") from error
-    if not isinstance(header, dict):
-        raise damaged(path, "its header is not an object")
-    return header
 
 
 def slice_arrays(path: Path, described: object, payload: np.ndarray) -> dict[str, np.ndarray]:
