@@ -260,7 +260,8 @@ def test_eccadl(settings, h, start):
             far = distance(renewal_rows[t], t) if far > 1 or t == 0 else far
             size = min(h, 2 ** (t / 25) * np.sqrt(0.25 / max(strongest(), n / N * np.linalg.eigvalsh(S)[-1])))
             loss, curvatures = 1 - np.exp(-size * A), np.diag(V.T @ K @ V)
-            y = np.asarray(balanced(size**2 / (2 * T * far) * values, size**2 * curvatures, loss))
+            x, kappas = jnp.asarray(size**2 / (2 * T * far) * values), jnp.asarray(size**2 * curvatures)
+            y = np.asarray(balanced(x, kappas, loss))
             y = np.maximum(y, size * np.sqrt(np.maximum(curvatures, n / N * values))) if far > 1 else y
         assert t > 0 or start is THETA0 or far > 1
         xi = A if t & (t - 1) == 0 else xi
