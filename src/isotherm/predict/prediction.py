@@ -251,24 +251,19 @@ def _all_values(
 ) -> "AllValues | None":
     """Return what keeps the values at every draw, if they are asked for."""
     path = None if store is None else check_new(store)
-    if log_likelihood:
-        _check_log_likelihood(task, draws, rows, path is not None)
-    return AllValues(task, draws, rows, path, log_likelihood) if log_likelihood or path is not None else None
-
-
-def _check_log_likelihood(task: Task, draws: Draws, rows: int, stored: bool) -> None:
     for name, output in task.outputs.items():
-        if output.shape or output.dtype.kind != "f":
+        if log_likelihood and (output.shape or output.dtype.kind != "f"):
             raise ValueError(
                 f"log_likelihood=True takes a function that returns one floating number for each example, got shape "
                 f"{output.shape} and dtype {output.dtype} of {name}; give posterior.log_likelihood"
             )
     needed = rows * draws.count * sum(output.dtype.itemsize for output in task.outputs.values())
-    if not stored and needed > IN_MEMORY:
+    if log_likelihood and path is None and needed > IN_MEMORY:
         raise ValueError(
             f"log-likelihoods of {rows:,} rows at {draws.count:,} draws take {needed / 2**30:.1f} GB; give store= to "
             "keep them on disk, or fewer draws="
         )
+    return AllValues(task, draws, rows, path, log_likelihood) if log_likelihood or path is not None else None
 
 
 class Summary:
@@ -350,12 +345,13 @@ class AllValues:
 
         if self.path is None:
             arrays = {self.names[name]: (self.dims[name], values) for name, values in self.arrays.items()}
-            tree["log_likelihood"] = xarray.DataTree(xarray.Dataset(arrays, self.labels))
-            return
-        import zarr
+            found = xarray.Dataset(arrays, self.labels)
+        else:
+            import zarr
 
-        with warnings.catch_warnings():  # about metadata that other libraries may ignore, and read file after file
-            warnings.simplefilter("ignore", zarr.errors.ZarrUserWarning)
-            zarr.consolidate_metadata(self.path)
+            with warnings.catch_warnings():  # about metadata that other libraries may ignore, and read file after file
+                warnings.simplefilter("ignore", zarr.errors.ZarrUserWarning)
+                zarr.consolidate_metadata(self.path)
+            found = xarray.open_zarr(self.path, group=self.group, chunks=None)
         if self.group == "log_likelihood":
-            tree["log_likelihood"] = xarray.DataTree(xarray.open_zarr(self.path, group=self.group, chunks=None))
+            tree["log_likelihood"] = xarray.DataTree(found)

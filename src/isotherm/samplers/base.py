@@ -212,20 +212,16 @@ class Thermostat(Overdamped):
         rows = sum(letter == "O" for letter, _ in moves)
         noise = normals(key, rows, position)
 
-        def drift(s: State, t: Number) -> State:
-            return s._replace(position=flows.drift(s.position, s.momentum, w, t))
-
-        def kick(s: State, t: Number) -> State:
-            return s._replace(momentum=flows.kick(s.momentum, w * force, t))
-
         def ornstein_uhlenbeck(s: State, t: Number) -> State:
             p = flows.ornstein_uhlenbeck(s.momentum, next(noise), s.friction, self.friction, self.temperature, t)
             return s._replace(momentum=p)
 
-        def thermostat(s: State, t: Number) -> State:
-            return s._replace(friction=flows.thermostat(s.friction, s.momentum, self.temperature, mu, t))
-
-        return {"A": drift, "B": kick, "O": ornstein_uhlenbeck, "D": thermostat}
+        return {
+            "A": lambda s, t: s._replace(position=flows.drift(s.position, s.momentum, w, t)),
+            "B": lambda s, t: s._replace(momentum=flows.kick(s.momentum, w * force, t)),
+            "O": ornstein_uhlenbeck,
+            "D": lambda s, t: s._replace(friction=flows.thermostat(s.friction, s.momentum, self.temperature, mu, t)),
+        }
 
 
 Letter = Callable[[State, Any], State]  # a state and a time to the state after that time

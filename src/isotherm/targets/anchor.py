@@ -233,16 +233,12 @@ class Search:
         size = chosen.batch_size
         noises = chosen.noise.largest / 2 / size, plain_noise / 2 / size
         self.passes.say("other modes")
-        modes = self.count_modes(mode.at)
+        chosen_rows = self.rng.integers(0, self.rows, min(self.rows, STAGES[0][0]))  # which do not count as passes
+        few = processes.rows_of(jax.tree.map(host, self.data), chosen_rows)
+        other = newton.find_other_mode(RowSums(self.target, few), self.sums, mode.at, self.rng)
+        modes = 1 if other is None else 2
         findings = Findings(self.passes.done, mode.distance, size, *noises, first.noise.bend, modes)
         return replace(self.anchored(mode, table, chosen.order), findings=findings)
-
-    def count_modes(self, at: Coordinates) -> int:
-        """Return 2 if a search on few rows finds another mode, else 1; those rows do not count as passes."""
-        chosen = self.rng.integers(0, self.rows, min(self.rows, STAGES[0][0]))
-        few = processes.rows_of(jax.tree.map(host, self.data), chosen)
-        found = newton.find_other_mode(RowSums(self.target, few), self.sums, at, self.rng)
-        return 1 if found is None else 2
 
     def candidate(self, anchored: Anchored, positions: int = forces.NOISE_POSITIONS) -> Candidate:
         """Return the noise, on average over `positions` z ~ N(0, I), and the batch size that makes it small."""
@@ -260,14 +256,11 @@ class Search:
 def check_falls(start: np.ndarray, mode: Mode, density: LogPosterior) -> None:
     """Refuse a posterior that does not fall off on the line from the start through the mode: it is improper."""
     line = mode.at.position(start).astype(np.float64)
-    length = float(np.linalg.norm(line))
-    if length < 1:
-        return
-    for far in FALLS:
-        if not density.first_order(moved(mode.at, -far / length * line)).value > mode.here.value - newton.SMALL_CHANGE:
-            return
-    raise CannotAnchor(
-        "the log posterior does not fall beyond its mode, so it has no finite integral: classes that can be "
-        "separated, or a flat prior? Give log_prior a finite variance",
-        is_fault=True,
-    )
+    length, least = float(np.linalg.norm(line)), mode.here.value - newton.SMALL_CHANGE
+    beyond = (density.first_order(moved(mode.at, -far / length * line)).value for far in FALLS)
+    if length >= 1 and all(value > least for value in beyond):
+        raise CannotAnchor(
+            "the log posterior does not fall beyond its mode, so it has no finite integral: classes that can be "
+            "separated, or a flat prior? Give log_prior a finite variance",
+            is_fault=True,
+        )

@@ -1,16 +1,17 @@
 """Checks of a posterior, its data and where the chains start, before any work is lost."""
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import TypeGuard
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Protocol, TypeGuard
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
-from isotherm.data import data_frames
 from isotherm.data.alias_table import AliasTable
 from isotherm.data.on_disk import Column, host, on_disk, open_columns, shapes, stream
+from isotherm.lib.optional import extra
 from isotherm.lib.types import Array, Batch, Float, Params, Scalar, Vector
 from isotherm.targets.evaluation import Evaluation
 from isotherm.targets.noisy import estimate
@@ -26,11 +27,19 @@ DENSITY_ROWS = 256  # evaluated together, unless the batch is larger
 CHECKED_AGAIN = 2**14  # rows of data on disk whose log-likelihood is checked where that of all rows has been evaluated
 
 
+class DataFrame(Protocol):
+    """What the libraries' tables have in common; Arrow's have `column_names` in place of `columns`."""
+
+    columns: Iterable[Hashable]
+
+    def __getitem__(self, name: Hashable, /) -> ArrayLike: ...
+
+
 def as_arrays(root: str, tree: Batch) -> Batch:
     """Return `tree` with every leaf as an array: what has `__array__`, a table or a number becomes NumPy's. A tree that
     is a table (pandas, polars, Arrow) becomes a dict of its columns; a table inside a tree becomes a matrix."""
     if is_table(tree):
-        tree = data_frames.columns(root, tree)
+        tree = table_columns(root, tree)
     try:
         paths, structure = jax.tree_util.tree_flatten_with_path(tree)
     except ValueError as error:  # the only one that JAX raises here
@@ -38,11 +47,33 @@ def as_arrays(root: str, tree: Batch) -> Batch:
     return jax.tree.unflatten(structure, [_as_array(root + jax.tree_util.keystr(path), leaf) for path, leaf in paths])
 
 
-def is_table(tree: object) -> TypeGuard[data_frames.DataFrame]:
+def is_table(tree: object) -> TypeGuard[DataFrame]:
     """Return whether it is a table of pandas, polars, Arrow or whatever else speaks Arrow."""
     if hasattr(tree, "__array__"):
         return hasattr(tree, "columns") or hasattr(tree, "column_names")  # which a single column has not
     return hasattr(tree, "__arrow_c_stream__")
+
+
+def table_columns(root: str, table: DataFrame) -> dict[Hashable, np.ndarray]:
+    """Return the columns of a table by their names, if they hold numbers."""
+    names = getattr(table, "column_names", None)
+    if names is None and not hasattr(table, "columns"):
+        with extra("tables", f"{root} is a {type(table).__name__}, and reading it"):
+            import pyarrow
+        arrow = pyarrow.table(table)
+        table, names = arrow, arrow.column_names
+    names = list(table.columns if names is None else names)
+    if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
+        raise ValueError(f"{root} has two columns named {twice!r}; rename one")
+    return {name: _column(root, name, table[name]) for name in names}
+
+
+def _column(root: str, name: Hashable, column: ArrayLike) -> np.ndarray:
+    array = np.asarray(column)
+    if array.dtype.kind in "biuf":
+        return array
+    has = getattr(column, "dtype", getattr(column, "type", array.dtype))  # as its own library calls it
+    raise TypeError(f"{root}: column {name!r} must hold numbers, got dtype {has}; encode it as numbers first")
 
 
 def _as_array(name: str, leaf: object) -> Array | np.ndarray | np.generic | Column | complex:
@@ -57,7 +88,7 @@ def _as_array(name: str, leaf: object) -> Array | np.ndarray | np.generic | Colu
     if isinstance(leaf, jax.Array | bool | int | float | complex):
         return leaf
     if is_table(leaf):
-        return _for_jax(name, np.stack(list(data_frames.columns(name, leaf).values()), axis=1))
+        return _for_jax(name, np.stack(list(table_columns(name, leaf).values()), axis=1))
     try:
         array = np.asarray(leaf)
     except Exception as error:
