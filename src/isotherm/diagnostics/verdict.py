@@ -8,14 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtri
 
-from isotherm.diagnostics.convergence import (
-    FEWEST_DRAWS,
-    R_HAT,
-    Convergence,
-    convergence,
-    standard_errors,
-    watched,
-)
+from isotherm.diagnostics.convergence import FEWEST_DRAWS, R_HAT, Convergence, convergence, standard_errors, watched
 from isotherm.lib.types import Results
 from isotherm.targets.parameters import entry
 

@@ -16,32 +16,18 @@ def progress_bar(show: bool, *columns: "ProgressColumn | str") -> "Progress":
     return Progress(*columns, console=console, disable=not (show and (console.is_terminal or console.is_jupyter)))
 
 
-class Passes:
-    """Counts rows that were looked at, over all there are; silent unless `show` and standard error is a terminal."""
+class StatusLine:
+    """A line that says what is being done; silent unless `show` and standard error is a terminal."""
 
-    def __init__(self, rows: int, show: bool) -> None:
+    def __init__(self, title: str, show: bool, *columns: str) -> None:
         from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        self.rows, self.seen = rows, 0
-        self.progress = progress_bar(
-            show,
-            SpinnerColumn(),
-            TextColumn("anchoring: {task.description}"),
-            TextColumn("{task.fields[passes]} passes over the data"),
-            TimeElapsedColumn(),
-        )
+        words = map(TextColumn, (f"{title}: {{task.description}}", *columns))
+        self.progress = progress_bar(show, SpinnerColumn(), *words, TimeElapsedColumn())
         self.task = self.progress.add_task("", total=None, passes="0.0")
-
-    @property
-    def done(self) -> float:
-        return self.seen / self.rows
 
     def say(self, doing: str) -> None:
         self.progress.update(self.task, description=doing)
-
-    def add(self, rows: int) -> None:
-        self.seen += rows
-        self.progress.update(self.task, passes=f"{self.done:.1f}")
 
     def __enter__(self) -> Self:
         self.progress.start()
@@ -49,3 +35,19 @@ class Passes:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.progress.stop()
+
+
+class Passes(StatusLine):
+    """Counts rows that were looked at, over all there are."""
+
+    def __init__(self, rows: int, show: bool) -> None:
+        super().__init__("anchoring", show, "{task.fields[passes]} passes over the data")
+        self.rows, self.seen = rows, 0
+
+    @property
+    def done(self) -> float:
+        return self.seen / self.rows
+
+    def add(self, rows: int) -> None:
+        self.seen += rows
+        self.progress.update(self.task, passes=f"{self.done:.1f}")

@@ -8,8 +8,8 @@ measured on the second half.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +18,7 @@ import numpy as np
 
 from isotherm.diagnostics.stein import Bias, memory_of, stein_bias
 from isotherm.lib import arguments
-from isotherm.lib.progress import Passes, progress_bar
+from isotherm.lib.progress import Passes, StatusLine
 from isotherm.lib.types import Batch, Draws, Json, Params
 from isotherm.posterior import Posterior
 from isotherm.run.assemble import Run, RunSettings, assemble
@@ -50,6 +50,7 @@ GROSS = 1.0  # a bias so large that no memory of the start explains it
 PRECISION = 1.2  # the search ends when the smallest step that fails is at most so many times the largest that passes
 MOST_TRIALS = 40
 PILOT = 2_048  # steps that look for the posterior where it cannot be anchored
+TITLE = "looking for the largest step"  # of the line that shows progress
 PIECES = 8  # of a look, between which the host may be interrupted
 
 
@@ -141,8 +142,8 @@ def find(run: Run, bound: float, progress: bool) -> Found:
         )
     rng = np.random.default_rng([run.seed, FIRST_LOOK])
     near, forces, size = surroundings(run, rng, progress)
-    with line(progress) as show, one_lapack_thread():
-        return search(Trials(near, forces, size, bound, show), first_step(near, forces), bound)
+    with StatusLine(TITLE, progress) as status, one_lapack_thread():
+        return search(Trials(near, forces, size, bound, status.say), first_step(near, forces), bound)
 
 
 def surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Forces, int]:
@@ -166,9 +167,9 @@ def piloted(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Fo
     posterior, params = run.evaluation.target, run.evaluation.target.params(jnp.asarray(run.starts[0]))
     pilot = run._replace(sampler=eccadl(), starts=np.repeat(run.starts[:1], CHAINS, axis=0))
     plan = Plan(PILOT, PILOT // 2, PILOT // 2 // DRAWS[0])
-    with line(progress) as show, closing(make_chains(pilot)) as chains, one_lapack_thread():
+    with StatusLine(TITLE, progress) as status, closing(make_chains(pilot)) as chains, one_lapack_thread():
         check_starts(pilot.evaluation, pilot.starts, pilot.data)
-        show("a first run")
+        status.say("a first run")
         seen = looked_at(chains, plan, 0)
     if seen is None:
         raise ValueError(
@@ -322,14 +323,3 @@ def no_step(trials: list[Trial], bound: float) -> str:
         f"no step size keeps the bias under {bound:g}: {told}{why}; use isotherm.fit or isotherm.eccadl, larger "
         "batches, or a larger bound"
     )
-
-
-@contextmanager
-def line(show: bool) -> Iterator[Callable[[str], object]]:
-    """Show a line that says what is being tried; silent unless `show` and standard error is a terminal."""
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    words = TextColumn("looking for the largest step: {task.description}")
-    with progress_bar(show, SpinnerColumn(), words, TimeElapsedColumn()) as progress:
-        task = progress.add_task("", total=None)
-        yield lambda words: progress.update(task, description=words)
