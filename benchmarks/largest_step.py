@@ -62,7 +62,7 @@ class Scanned(largest_step.Trials):
 
     def judged(self, chains: Any, step_size: float) -> largest_step.Trial:
         plan = largest_step.Plan(self.steps, self.steps // 2, self.steps // 2 // self.draws)
-        seen = largest_step.looked_at(chains, plan, 0)
+        seen = largest_step.advance_in_pieces(chains, plan, 0)
         if seen is None:
             return largest_step.Trial(step_size, None, self.steps, False)
         found = self.bias(self.positions(seen["position"]))

@@ -26,7 +26,7 @@ def bias(distance=0.0, trace=1.0, memory=0.1):
     return Bias(distance**2, 1e-4, trace, 0.01, memory)
 
 
-def below(edge, memory=lambda h: 0.1, steps=largest_step.MOST_STEPS):
+def below(edge, memory=lambda h: 0.1, steps=largest_step.TRIAL_STEPS):
     """A sampler whose variance is right below an edge and twice too large above; and the steps that were tried."""
     tried = []
 
@@ -82,13 +82,15 @@ def test_the_worse_of_mean_and_variance_counts():
 def test_a_bias_near_the_bound_need_not_be_told_from_it():
     """Its error of a fifth of the bound is one of a fifth of the step size, or less."""
     near = Bias(0.0101, 0.0019, 1.0, 0.01, 0.1)
-    assert largest_step.is_told(near, 0.1)
-    assert not largest_step.is_told(near._replace(square_error=0.0021), 0.1)
-    assert largest_step.is_told(near._replace(square=0.02, square_error=0.004), 0.1)  # surely beyond
-    assert largest_step.is_told(near._replace(square=0.001, square_error=0.004), 0.1)  # surely within
-    assert largest_step.is_told(near._replace(trace=1.11, trace_error=0.019), 0.1)
-    assert not largest_step.is_told(near._replace(trace=1.11, trace_error=0.021), 0.1)
-    assert largest_step.is_told(near._replace(trace=1.2, trace_error=0.021, square_error=1.0), 0.1)  # the other may be
+    assert largest_step.is_decided(near, 0.1)
+    assert not largest_step.is_decided(near._replace(square_error=0.0021), 0.1)
+    assert largest_step.is_decided(near._replace(square=0.02, square_error=0.004), 0.1)  # surely beyond
+    assert largest_step.is_decided(near._replace(square=0.001, square_error=0.004), 0.1)  # surely within
+    assert largest_step.is_decided(near._replace(trace=1.11, trace_error=0.019), 0.1)
+    assert not largest_step.is_decided(near._replace(trace=1.11, trace_error=0.021), 0.1)
+    assert largest_step.is_decided(
+        near._replace(trace=1.2, trace_error=0.021, square_error=1.0), 0.1
+    )  # the other may be
 
 
 def test_fewer_parameters_more_draws():

@@ -23,7 +23,7 @@ from isotherm.run.plan import Plan
 from isotherm.run.prefetch import Feed
 
 RECORD_BYTES = 2**22  # what a call of the loop may record on the device
-MOST_SLOTS = 8192  # and how many draws: a quarter of a second's worth on the smallest models
+RECORD_DRAWS = 8192  # bound on the draws in it: a quarter of a second's worth on the smallest models
 ONE_THREAD_UP_TO = 2**19  # n·d up to which a step is faster on one thread than shared among two (benchmarks/threads.py)
 
 
@@ -46,7 +46,7 @@ class Chains:
     _feed: Feed | None = None  # where the rows come from, if the data are on disk and read as they are needed
 
     def __init__(self, run: Run, carry: Carry | None = None, like: "Chains | None" = None) -> None:
-        self.run, self.slots = run, max(2, min(RECORD_BYTES // run.starts.nbytes, MOST_SLOTS))
+        self.run, self.slots = run, max(2, min(RECORD_BYTES // run.starts.nbytes, RECORD_DRAWS))
         with TRACING:
             self._pool = ThreadPoolExecutor(self._arrange(like))
             compiling = self._pool.submit(self._lower().compile) if like is None else like._compiling

@@ -40,7 +40,7 @@ CHAINS = 16  # of each run: independent, so that they give the errors however co
 DRAWS = (32, 128)  # of each chain, at which forces are computed at each look: at least and at most,
 NUMBERS = 2**12  # and within these bounds so many that draws times parameters are about this
 FIRST_LOOK = 256  # steps
-MOST_STEPS = 2**15  # of one run
+TRIAL_STEPS = 2**15  # of one run
 FORGOTTEN = 0.25  # the variance of chains' means over that of draws, at most: a chain is then worth four draws or more
 SURE = 2.0  # standard errors between the bias and the bound,
 TIGHT = 0.2  # or its error over the bound, at most: as bias grows with h, or faster, h is then known well enough
@@ -48,7 +48,7 @@ DRIFT = 0.05  # of the friction between the halves of what is looked at, relativ
 DRIFT_ERRORS = 4.0  # if that is also more than so many standard errors: nothing is then known of the step size
 GROSS = 1.0  # a bias so large that no memory of the start explains it
 PRECISION = 1.2  # the search ends when the smallest step that fails is at most so many times the largest that passes
-MOST_TRIALS = 40
+TRIALS = 40
 PILOT = 2_048  # steps that look for the posterior where it cannot be anchored
 TITLE = "looking for the largest step"  # of the line that shows progress
 PIECES = 8  # of a look, between which the host may be interrupted
@@ -65,7 +65,7 @@ class Trial(NamedTuple):
     @property
     def is_slow(self) -> bool:
         """Whether its chains still remember where they started, after all the steps that they may have."""
-        return self.bias is not None and self.bias.memory > FORGOTTEN and self.steps >= MOST_STEPS
+        return self.bias is not None and self.bias.memory > FORGOTTEN and self.steps >= TRIAL_STEPS
 
     def __str__(self) -> str:
         if self.bias is None:
@@ -156,13 +156,13 @@ def surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Ru
     except CannotAnchor as reason:
         if reason.is_fault:
             raise
-        return piloted(run, rng, progress)
+        return pilot_surroundings(run, rng, progress)
     forces = Forces(anchored, run.data, rng, Passes(population, show=False))
     flat = anchored.coordinates.flat_on_host(rng.standard_normal((CHAINS, len(anchored.gradient))))
-    return started(run, flat), forces, anchored.chosen_batch_size
+    return starting_at(run, flat), forces, anchored.chosen_batch_size
 
 
-def piloted(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Forces, int]:
+def pilot_surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Forces, int]:
     """Return the same where the posterior cannot be anchored: what a run of eccadl finds from the user's start."""
     posterior, params = run.evaluation.target, run.evaluation.target.params(jnp.asarray(run.starts[0]))
     pilot = run._replace(sampler=eccadl(), starts=np.repeat(run.starts[:1], CHAINS, axis=0))
@@ -170,7 +170,7 @@ def piloted(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Fo
     with StatusLine(TITLE, progress) as status, closing(make_chains(pilot)) as chains, one_lapack_thread():
         check_starts(pilot.evaluation, pilot.starts, pilot.data)
         status.say("a first run")
-        seen = looked_at(chains, plan, 0)
+        seen = advance_in_pieces(chains, plan, 0)
     if seen is None:
         raise ValueError(
             "no step size can be found: the posterior cannot be anchored, and chains of isotherm.eccadl diverge from "
@@ -182,15 +182,15 @@ def piloted(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Fo
         forces = Forces.around(draws.mean(axis=(0, 1)), spread_of(draws), plain, params, run.data, rng, passes)
         size = forces.quiet_size(forces.positions(draws))
     forces.passes = Passes(run.batches.population, show=False)
-    return started(run, draws[:, -1]), forces, size
+    return starting_at(run, draws[:, -1]), forces, size
 
 
-def started(run: Run, flat: np.ndarray) -> Run:
+def starting_at(run: Run, flat: np.ndarray) -> Run:
     positions = [np.asarray(run.evaluation.target.position(each)) for each in flat.astype(run.starts.dtype)]
     return run._replace(starts=np.stack(positions))
 
 
-def looked_at(chains: Chains, plan: Plan, step: int) -> Draws | None:
+def advance_in_pieces(chains: Chains, plan: Plan, step: int) -> Draws | None:
     """Return positions and statistics of a plan, by (chain, draw, …), from `step` on; None if a chain diverged."""
     parts = []
     while step < plan.steps:
@@ -236,24 +236,24 @@ class Trials:
             if self.like is None:
                 check_starts(self.run.evaluation, self.run.starts, self.run.data)
                 self.like = chains
-            return self.judged(chains, step_size)
+            return self.judge(chains, step_size)
 
-    def judged(self, chains: Chains, step_size: float) -> Trial:
+    def judge(self, chains: Chains, step_size: float) -> Trial:
         """Look at a run after FIRST_LOOK steps, twice as many, and so on, until it can be told whether it passes."""
         step, end = 0, FIRST_LOOK
         while True:
             self.show(f"step size {step_size:.3g}, {end:,} steps")
-            seen = looked_at(chains, Plan(end, end // 2, end // 2 // self.draws), step)
+            seen = advance_in_pieces(chains, Plan(end, end // 2, end // 2 // self.draws), step)
             if seen is None:
                 return Trial(step_size, None, end, False)
-            z, last = self.positions(seen["position"]), end >= MOST_STEPS
+            z, last = self.positions(seen["position"]), end >= TRIAL_STEPS
             if not last and "target_friction" in seen and is_drifting(seen["friction"]):
                 step, end = end, 2 * end
                 continue
             if last or memory_of(z) <= FORGOTTEN or np.mean(z**2) > 1 + GROSS:  # else forces would tell nothing yet
                 found = self.bias(z)
                 forgotten = found.memory <= FORGOTTEN
-                if is_gross(found) or last or (forgotten and is_told(found, self.bound)):
+                if is_gross(found) or last or (forgotten and is_decided(found, self.bound)):
                     passes = forgotten and excess(found, self.bound) <= 0 and not is_gross(found)
                     return Trial(step_size, found, end, passes)
             step, end = end, 2 * end
@@ -277,7 +277,7 @@ def excess(found: Bias, bound: float) -> float:
     return float(max(_excesses(found, bound)))
 
 
-def is_told(found: Bias, bound: float) -> bool:
+def is_decided(found: Bias, bound: float) -> bool:
     """Whether one of the two is surely beyond the bound, or each is surely within or known well enough."""
     over = _excesses(found, bound)
     well = found.square_error <= TIGHT * bound**2, found.trace_error <= TIGHT * bound
@@ -299,7 +299,7 @@ def search(trial: Callable[[float], Trial], first: float, bound: float) -> Found
     """From `first`, down by halves until a step passes, or up until one does not; then by bisection."""
     trials: list[Trial] = []
     low, high, h = None, None, first
-    for _ in range(MOST_TRIALS):
+    for _ in range(TRIALS):
         trials.append(trial(h))
         if trials[-1].passes:
             low = trials[-1]
