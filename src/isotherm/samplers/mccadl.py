@@ -7,11 +7,9 @@
 leaves exp(−βU(θ)) N(p; 0, M/β) N(ξ; A, 1/(βμ)) invariant: the second term takes out the heat that the force's noise
 of covariance S puts in. Each step is a symmetric splitting with one force evaluation; S comes from one batch and acts
 through exp(−(h²/2)βS)p, never formed (Algorithm 1 of the paper). The paper leaves open which batch that is. By default
-it is the batch of the force, at one evaluation a step; S is then correlated with the very noise it is to balance, which
-biases the mean: in a direction in which the noise is skewed, its large kicks meet the large friction. Rows that are
-drawn with unequal probabilities count more or less, and make it worse unless the probabilities follow the gradients
-(tests/statistical/test_probabilities.py). A batch of its own, evaluated where C acts, has far less bias and costs a
-second evaluation.
+it is that of the force, with whose noise S is then correlated: in a direction in which the noise is skewed, its large
+kicks meet the large friction, which biases the mean, the more so where rows are drawn with unequal probabilities that
+do not follow the gradients (tests/statistical/test_probabilities.py). A batch of its own has far less bias.
 """
 
 from dataclasses import dataclass, field
