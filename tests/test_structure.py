@@ -17,15 +17,15 @@ import isotherm
 
 BOUNDS = {  # figure: (bound, goal)
     "names at the top": (17, 17),
-    "lines": (18_800, 18_500),
-    "lines outside paper and tables": (13_800, 13_500),
+    "lines": (18_767, 18_500),
+    "lines outside paper and tables": (13_780, 13_500),
     "lines with Any": (120, 120),
     "class names that occur twice": (0, 0),
-    "functions above 60 lines": (3, 0),
+    "functions above 60 lines": (0, 0),
     "functions above complexity 12": (0, 0),
     "functions with more than 10 arguments": (0, 0),  # but the public ones
-    "docstrings in another mood": (67, 0),
-    "files that sample runs": (39, 35),
+    "docstrings in another mood": (0, 0),
+    "files that sample runs": (35, 35),
     "files that fit TABLE runs": (60, 60),
     "calls of sample against the order": (3, 3),
     "calls of fit TABLE against the order": (3, 3),
