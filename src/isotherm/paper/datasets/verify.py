@@ -9,7 +9,7 @@ import hashlib
 import lzma
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,15 +32,6 @@ def read(source: Source, located: dict[str, Path]) -> dict[str, bytes]:
             parts = {file.name: _read_plain(path) for file in files}
         contents |= {file.name: _verified(source, file, path, *parts[file.name]) for file in files}
     return contents
-
-
-def stored_digest(paths: Iterable[Path]) -> str:
-    """Return the SHA-256 over the files as they are stored, compressed or not: equal only if every byte is."""
-    digest = hashlib.sha256()
-    for path in dict.fromkeys(paths):
-        with path.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()
 
 
 def _read_plain(path: Path) -> Part:

@@ -35,8 +35,7 @@ def reproduce(
     if not nuts.available():
         tell(f"{sentence('blackjax', 'paper', nuts.PURPOSE)}; continuing without it")
     total, done, reused = sum(map(len, planned.values())), 0, 0
-    entries, sections = [], []
-    quick_lengths: list[str] = []
+    entries, sections, quick = [], [], list[str]()
     for name, its_jobs in planned.items():
         results: dict[str, jobs.JobResult] = {}
         try:
@@ -57,7 +56,7 @@ def reproduce(
         its_entries, section = experiments[name].summarise([results[job.name] for job in its_jobs], out / "figures")
         entries += its_entries
         sections.append(section)
-        quick_lengths += experiments[name].quick_lengths
+        quick += experiments[name].quick_lengths if options.quick else ()
     origin = report.describe_origin()
     if reused:
         origin.append(
@@ -66,5 +65,5 @@ def reproduce(
     return [
         report.write_json(entries, out / "results.json"),
         report.write_csv(entries, out / "results.csv"),
-        report.write_html(TITLE, sections, out / "report.html", origin, quick_lengths if options.quick else ()),
+        report.write_html(TITLE, sections, out / "report.html", origin, quick),
     ]
