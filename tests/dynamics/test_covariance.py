@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from isotherm.dynamics.covariance import Calendar, Dense, Diagonal, Local, is_power_of_two, running, windowed
+from isotherm.dynamics.covariance import Dense, Diagonal, Local, running, windowed
 from isotherm.dynamics.low_rank import LowRank
-from isotherm.samplers.eccadl import LONGEST_INTERVAL
 from isotherm.targets.noisy import Covariance, Curvature
 
 d, n = 12, 200
@@ -267,38 +266,3 @@ def test_noise_whose_square_float32_does_not_know(kind):
         np.testing.assert_allclose(s.curvature / 2.0**72, right.curvature, rtol=1e-3, atol=1e-3)
     for name in ("stiffness", "strongest", "ceiling"):
         np.testing.assert_allclose(getattr(large, name) / 2.0**72, getattr(small, name), rtol=1e-3)
-
-
-def due(calendar, first, last):
-    steps = jnp.arange(first, last, dtype=jnp.int32)
-    return np.asarray(steps)[np.asarray(jax.vmap(calendar.is_due)(steps))]
-
-
-def test_steps_that_are_due():
-    np.testing.assert_array_equal(due(Calendar(10), 0, 64), [0, 1, 2, 4, 8, 10, 16, 20, 30, 32, 40, 50, 60])
-
-
-@pytest.mark.parametrize("calendar", [Calendar(7), Calendar(100), Calendar(5, 16), Calendar(1)], ids=str)
-def test_the_next_step_that_is_due(calendar):
-    until = np.asarray(jax.vmap(calendar.steps_to_next)(jnp.arange(4000, dtype=jnp.int32)))
-    days = due(calendar, 0, 9000)
-    following = days[np.searchsorted(days, np.arange(4000), side="right")] - np.arange(4000)
-    np.testing.assert_array_equal(until, following)
-
-
-@pytest.mark.parametrize("parts", [1, 16])
-def test_renewals_become_rare(parts):
-    """Sixteen of each part while the number of steps doubles, once that is fewer than one in `interval` steps."""
-    assert len(due(Calendar(10, parts), 2**12, 2**13)) == 16 * parts
-
-
-def test_the_curvature_is_renewed_as_often_at_first():
-    steps = jnp.asarray([0, 1, 511, 512, 513, 1023, 1024, 2**20 + 1], jnp.int32)
-    assert jax.vmap(Calendar(50).is_curvature_due)(steps).tolist() == [True] * 4 + [False, False, True, False]
-
-
-def test_the_largest_steps_have_numbers():
-    calendar, last = Calendar(LONGEST_INTERVAL), jnp.int32(2**31 - 2)
-    assert bool(is_power_of_two(jnp.int32(2**30)))
-    assert 1 <= int(calendar.steps_to_next(jnp.int32(2**30 - 1))) == 1
-    assert not bool(calendar.is_due(last))

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 
-from isotherm.lib.types import Array, Bool, Float, Int, Matrix, Number, RandomKey, Scalar, Vector
+from isotherm.lib.types import Array, Bool, Float, Matrix, Number, RandomKey, Scalar, Vector
 from isotherm.targets.noisy import Covariance, Curvature
 
 # Dense. From few rows, the eigenvalues of S would be spread by (1 ± √(d/n))², and the friction too small
@@ -27,8 +27,6 @@ STALE_ERRORS = 4.0  # standard errors by which it must be less
 MOST_LEFT_OUT = 0.5  # of the noise along the eigenvectors of an average over few rows
 
 # Renewals
-DOUBLING_RENEWALS = 16  # of the whole estimate while the number of steps doubles
-CURVATURE_STEPS = 512  # in which K is renewed as often as S; after that only at powers of two, since it costs more
 
 POWER_STEPS = 32  # of the power method
 
@@ -94,40 +92,6 @@ class Needs(NamedTuple):
     parts: int
     ramp_steps: int
     scales: bool
-
-
-class Calendar(NamedTuple):
-    """Before which steps one of the `parts` of an estimate takes up another batch: 0, 1, 2, 4, 8, … and all multiples
-    of an interval, `interval` at first and longer later, since what has settled need not be measured as often."""
-
-    interval: int
-    parts: int = 1
-
-    def is_due(self, step: Int[Array, ""]) -> Bool[Array, ""]:
-        return is_power_of_two(step) | (step % self._interval_at(step) == 0)
-
-    def is_curvature_due(self, step: Int[Array, ""]) -> Bool[Array, ""]:
-        """Return whether a renewal before this step is one of the curvature too."""
-        return is_power_of_two(step) | (step < CURVATURE_STEPS)
-
-    def steps_to_next(self, step: Int[Array, ""]) -> Int[Array, ""]:
-        """Return how many steps, at least 1, lie between this one and the next that is due."""
-        interval = self._interval_at(step)
-        return jnp.minimum(interval - step % interval, jnp.left_shift(1, _bit_length(step)) - step)
-
-    def _interval_at(self, step: Int[Array, ""]) -> Int[Array, ""]:
-        power = jnp.left_shift(1, _bit_length(step | 1) - 1)  # the largest power of two that is at most `step`
-        return jnp.maximum(self.interval, power // (DOUBLING_RENEWALS * self.parts))
-
-
-def is_power_of_two(step: Int[Array, ""]) -> Bool[Array, ""]:
-    """Return whether it is one, or 0."""
-    return step & (step - 1) == 0
-
-
-def _bit_length(step: Int[Array, ""]) -> Int[Array, ""]:
-    """Return int.bit_length of a step's number, a 32-bit integer whether or not JAX has 64 bits."""
-    return 32 - jax.lax.clz(step.astype(jnp.int32))
 
 
 def norm(v: Vector) -> Scalar:

@@ -19,10 +19,11 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
 from isotherm.data.batches import ExtraBatch
-from isotherm.dynamics import flows, pacing, splitting
-from isotherm.dynamics.covariance import Calendar, Coordinates, Dense, Diagonal, Estimate, Local, Needs, is_power_of_two
+from isotherm.dynamics import flows, homecoming, scaling, splitting
+from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Estimate, Local, Needs
 from isotherm.dynamics.low_rank import LowRank
-from isotherm.dynamics.pacing import Pace, Rules
+from isotherm.dynamics.pace import CURVATURE_BOUND, IDENTITY_BOUND, Pace, Rules
+from isotherm.dynamics.renewals import LONGEST_INTERVAL, Calendar, is_power_of_two
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Int, Number, RandomKey, Scalar, Setting, Vector
 from isotherm.samplers.base import STATIC, Phase, State, Thermostat, Traits, normals
@@ -31,7 +32,6 @@ from isotherm.targets.noisy import Noisy
 LETTERS = "BEO"
 EXACT = "BEOEB"  # the scheme whose variance dynamics/flows.py knows for any A; of others it knows it for A = 0
 ESTIMATES: dict[str, type[Estimate]] = {"dense": Dense, "low_rank": LowRank, "diagonal": Diagonal}
-LONGEST_INTERVAL = 2**30  # steps between renewals: twice it is still a 32-bit step number
 DENSE_UP_TO = 1024  # parameters; beyond, eigh takes longer than the steps between two renewals
 
 
@@ -75,7 +75,7 @@ class ECCAdL(Thermostat):
         if rows and phase != "step":
             extra["estimate"] = ExtraBatch(max(rows, batch_size))
         if phase == "renewal":
-            extra["distance"] = ExtraBatch(max(rows, pacing.FORCE_BATCHES * batch_size), pacing.HOME_STEPS)
+            extra["distance"] = ExtraBatch(max(rows, homecoming.FORCE_BATCHES * batch_size), homecoming.HOME_STEPS)
         return extra
 
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
@@ -128,7 +128,7 @@ class ECCAdL(Thermostat):
         return self._paced(state, pace)._replace(
             position=flows.drift(state.position, moved, w, 1.0),
             momentum=p,
-            friction=xi + jnp.where(pacing.is_far(inflation), 0, change),
+            friction=xi + jnp.where(homecoming.is_far(inflation), 0, change),
             kinetic_temperature=T * end.energy / pace.energy,
             step=state.step + 1,
             memory=state.memory._replace(pace=pace),
@@ -138,16 +138,16 @@ class ECCAdL(Thermostat):
         """S and K of other rows enter the average, and the distance from the mode is measured anew. While the chain is
         on its way home, the past is forgotten, and ξ stays at A."""
         estimate, inflation, scale, before = state.memory
-        calendar, is_far = self._calendar(state.position.size), pacing.is_far(inflation)
+        calendar, is_far = self._calendar(state.position.size), homecoming.is_far(inflation)
         due, curvature_due = calendar.is_due(step), calendar.is_curvature_due(step)
         renewal_key = jax.random.split(key, 3)[1]  # of three, so that stored low-rank runs go on bit for bit
         local = self._local(state.position, noisy, self._whitening(scale, state.position), inflation)
-        window = pacing.averaging_window(self.window, inflation)
+        window = homecoming.averaging_window(self.window, inflation)
         estimate = estimate.forget(due & is_far).renewed(due, curvature_due, local, window, renewal_key)
-        asked = pacing.is_measured(step, due, inflation)
+        asked = homecoming.is_measured(step, due, inflation)
         # Vmapped, only the outer condition stays a branch, since it is the same for all chains.
         inflation = jax.lax.cond(
-            step < pacing.HOME_STEPS,
+            step < homecoming.HOME_STEPS,
             lambda: jax.lax.cond(asked, lambda: self._inflation(state, estimate, noisy, step), lambda: inflation),
             lambda: jnp.ones_like(inflation),
         )
@@ -188,7 +188,7 @@ class ECCAdL(Thermostat):
         return rules.pace(estimate, inflation, self._trust(step, noisy.force))
 
     def _trust(self, step: Int[Array, ""], like: Vector) -> Scalar:
-        return pacing.trust(step, self._needs(like.size).ramp_steps, like.dtype)
+        return homecoming.trust(step, self._needs(like.size).ramp_steps, like.dtype)
 
     def _own_scale(self, position: Vector, noisy: Noisy) -> Vector | tuple[()]:
         """Return M^(−1/2) if it is the sampler's choice: where the step size is and no mass is given, and K
@@ -198,7 +198,7 @@ class ECCAdL(Thermostat):
             return ()
         noisy = noisy.on("estimate", position)
         expected, K = noisy.curvature_ratio * noisy.covariance.diagonal(), noisy.curvature
-        return pacing.inverse_root_mass(expected, None if K is None else jnp.diagonal(K.dense(position)))
+        return scaling.inverse_root_mass(expected, None if K is None else jnp.diagonal(K.dense(position)))
 
     def _whitening(self, scale: Vector | tuple[()], position: Vector) -> Vector | Number:
         return self.inverse_root_mass(position) if isinstance(scale, tuple) else scale
@@ -216,11 +216,13 @@ class ECCAdL(Thermostat):
         large = noisy.on("distance", state.position)
         force = self._whitening(state.memory.scale, state.position) * large.force
         settings = large.sampling, self.temperature, noisy.curvature_ratio
-        return pacing.measured_inflation(estimate, force, state.momentum, *settings, self._trust(step, state.position))
+        return homecoming.measured_inflation(
+            estimate, force, state.momentum, *settings, self._trust(step, state.position)
+        )
 
 
 def _curvature_bound(noisy: Noisy) -> float:
-    return pacing.IDENTITY_BOUND if noisy.curvature_is_identity else pacing.CURVATURE_BOUND
+    return IDENTITY_BOUND if noisy.curvature_is_identity else CURVATURE_BOUND
 
 
 def eccadl(

@@ -1,20 +1,18 @@
-"""What a thermostat chooses from an estimate of S and K: the pace of its steps, the mass of badly scaled columns, and
-how far from the mode it takes itself to be.
+"""The pace of a thermostat's steps: step size h, friction A, noise frictions y, thermal mass μ and expected energy.
 
-Far away the noise is larger than near the mode, and a thermostat that takes all of it out hardly moves. So the chain is
-allowed a variance of `inflation` times the posterior's: the noise counts 1/inflation as much, and the inflation, which
-is measured at every renewal, falls to 1 on the way. Once it is 1 it stays 1.
+All follow from an estimate of S and K, and hold until the next renewal. Far from the mode the temperature of the chain
+is allowed to be `inflation` times as large (dynamics/homecoming.py), which weighs the noise less.
 """
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from isotherm.dynamics import flows
 from isotherm.dynamics.covariance import Coordinates, Directions, Estimate
-from isotherm.lib.types import Array, Bool, Int, Number, Scalar, Setting, Vector
-from isotherm.targets.noisy import Sampling
+from isotherm.dynamics.homecoming import is_far
+from isotherm.dynamics.scaling import positive
+from isotherm.lib.types import Array, Scalar, Setting
 
 # Bounds of h at "auto":
 NOISE_BOUND = 2.0  # of (h²/2)βλ for an eigenvalue λ from the middle of S; beyond, most directions are overdamped
@@ -28,19 +26,6 @@ SPREAD_RATIO = 2.0  # the least r, over the root of the relative spread of the n
 LARGEST_RATIO = 64.0  # where that is up to this
 
 RESOLVED_MASS = 250.0  # least βμ/h²: what steps do not resolve of a thermostat adds 2.5h²/(βμ) to the kurtosis
-
-# Far from the mode:
-FAR_ERRORS = 4.0  # standard errors by which a distance from the mode must be more than 1 to be believed
-NEAR_DISTANCE = 10.0  # a mean square distance from the mode, in posterior variances, that needs no help
-COOLING = 4.0  # by how much the mean square distance falls until the next renewal
-AWAY_WINDOW = 4.0  # renewals over which a low-rank S is averaged where it falls fast; of others, 2/3 are the newest
-HOME_STEPS = 4096  # after which no chain is taken to be far away
-FORCE_BATCHES = 16  # from whose rows together the force is computed that tells a distance
-LEAST_CURVATURE = 1e-6  # over the largest, by which a distance is measured: what float32 knows of it
-
-# The mass:
-SCALE_RATIO = 1e4  # of the largest to the least curvature of a column, above which float32's seven digits need a mass
-MASS_RATIO = 1e-12  # of the least to the largest mass: its inverse root is within the range of float32
 
 
 class Pace(NamedTuple):
@@ -119,69 +104,3 @@ def unseen_noise(estimate: Estimate) -> tuple[Scalar, Scalar]:
 def largest_step(curvature: Scalar, bound: float) -> Scalar:
     """Return the h with h²K = bound."""
     return jnp.sqrt(bound / positive(curvature))
-
-
-def is_far(inflation: Scalar) -> Bool[Array, ""]:
-    return inflation > 1
-
-
-def averaging_window(window: Number, inflation: Scalar) -> Scalar:
-    """Return over how many renewals S is averaged."""
-    return jnp.where(is_far(inflation), jnp.minimum(AWAY_WINDOW, window), window).astype(inflation.dtype)
-
-
-def is_measured(step: Int[Array, ""], due: Bool[Array, ""], inflation: Scalar) -> Bool[Array, ""]:
-    """Return whether the inflation is measured anew before this step."""
-    return (step == 0) | (due & is_far(inflation) & (step < HOME_STEPS))
-
-
-def trust(step: Int[Array, ""], ramp_steps: int, dtype: jnp.dtype) -> Scalar:
-    """Return by how much more than at the first step the curvature is trusted."""
-    return jnp.exp2(step.astype(dtype) / ramp_steps)
-
-
-def measured_inflation(
-    estimate: Estimate,
-    force: Vector,
-    momentum: Vector,
-    sampling: Sampling,
-    temperature: Number,
-    curvature_ratio: float,
-    trust: Scalar,
-) -> Scalar:
-    """Return the variance of the chain to allow until the next renewal, relative to the posterior's; 1 near the mode.
-
-    F·K⁻¹F/d, less what the noise of F adds to it, is the mean square distance to the mode in standard deviations, and
-    p·p/d that to which the momentum leads; their sum over COOLING is allowed, unless it is no more than chance could
-    make it. Far away K may be far too small (a logistic regression whose labels are all wrong has none), so at first
-    the curvature of a right model counts if it is larger.
-    """
-    d = momentum.size
-    found = careful = momentum @ momentum / temperature - d
-    chance, least = jnp.zeros_like(found), positive(LEAST_CURVATURE * estimate.strongest)
-    for s, f in zip(estimate.directions(), estimate.rotated(force[None]), strict=True):
-        K = jnp.maximum(s.curvature, least)
-        noise = s.noise * sampling.share / (temperature * K)
-        square = f[0] ** 2 / temperature
-        found += s.sign * jnp.sum(square / K) - s.total(noise)
-        careful += s.sign * jnp.sum(square / jnp.maximum(K, curvature_ratio * s.noise))
-        chance += s.total((1 + noise) ** 2)
-    is_believed = found / d > jnp.maximum(1 + FAR_ERRORS * jnp.sqrt(2 * chance) / d, NEAR_DISTANCE)
-    allowed = jnp.minimum(found / COOLING, careful * trust) / d
-    is_believed &= estimate.measures_distances()
-    return jnp.where(is_believed, jnp.clip(allowed, 1, sampling.population), 1).astype(momentum.dtype)
-
-
-def inverse_root_mass(expected: Vector, measured: Vector | None) -> Vector:
-    """Return w = M^(−1/2): 1, or, where the columns' scales differ too much for float32, M the diagonal of K: the
-    `measured` one, or that `expected` in a right model where it is larger, or K is not finite or cannot be had."""
-    M = expected
-    if measured is not None:
-        M = jnp.where(jnp.isfinite(measured), jnp.maximum(M, measured), M)
-    M = jnp.maximum(M, MASS_RATIO * M.max())
-    return jnp.where(M.max() > SCALE_RATIO * M.min(), jax.lax.rsqrt(positive(M)), 1)
-
-
-def positive(value: Array) -> Array:
-    """Return `value`, or so much more than 0 that a number of ordinary size can be divided by it."""
-    return jnp.maximum(value, jnp.finfo(value.dtype).tiny * 1e6)
