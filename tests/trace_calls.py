@@ -30,7 +30,7 @@ import isotherm
 from test_layering import FILES, PACKAGES, SRC, package
 
 MODELS = ("models",)  # where densities are written
-COMPOSER = ("dynamics/splitting.py", "run")  # which calls the flows of a sampler
+COMPOSER = ("dynamics/flows.py", "run")  # which calls the flows of a sampler
 INLINE = re.compile(r"(\.<locals>)?\.<(lambda|listcomp|setcomp|dictcomp|genexpr)>")
 
 

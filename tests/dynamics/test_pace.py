@@ -1,11 +1,11 @@
-"""How step size, friction and thermal mass follow from S and K."""
+"""How step size, friction and thermal mass follow from S and K; the noise friction against its linear algebra."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from isotherm.dynamics import flows
-from isotherm.dynamics.pace import CURVATURE_BOUND, IDENTITY_BOUND, Rules
+from isotherm.dynamics.pace import CURVATURE_BOUND, IDENTITY_BOUND, Rules, balanced, kinetic_energy, noise_balanced_by
 
 AUTO = Rules(None, None, None, 1.0, balances_friction=True, bound=CURVATURE_BOUND, curvature_ratio=0.0)
 
@@ -41,9 +41,9 @@ def test_the_noise_friction_keeps_a_gaussian_as_it_is(known):
     noise, curvature = [1.0, 30.0, 500.0], [0.5, 1.0, 3.0]
     found = paced(known(noise, curvature), AUTO._replace(friction=2.0))
     h, loss = found.step_size, -jnp.expm1(-2 * found.step_size)
-    x = flows.noise_balanced_by(found.noise_friction[0], h * h * jnp.asarray(curvature), loss)
+    x = noise_balanced_by(found.noise_friction[0], h * h * jnp.asarray(curvature), loss)
     np.testing.assert_allclose(x, h * h / 2 * jnp.asarray(noise), rtol=1e-3)
-    energy = jnp.sum(flows.kinetic_energy(found.noise_friction[0], loss))
+    energy = jnp.sum(kinetic_energy(found.noise_friction[0], loss))
     np.testing.assert_allclose(found.energy, energy, rtol=1e-6)
 
 
@@ -84,3 +84,68 @@ def test_other_schemes_do_without_the_correction_for_friction(known):
     rules = AUTO._replace(step_size=jnp.asarray(0.3), balances_friction=False)
     one, other = (paced(estimate, rules._replace(friction=A)) for A in (1.0, 30.0))
     np.testing.assert_array_equal(one.noise_friction[0], other.noise_friction[0])
+
+
+NOISES = [1e-6, 1e-3, 0.1, 1.0, 5.0, 50.0, 1e4]
+CURVATURES = [1e-6, 0.01, 0.25, 1.0, 2.0]
+FRICTIONS = [0.0, 1e-5, 0.01, 0.5, 5.0]  # h times A
+
+
+def stationary(x, kappa, y, hA):
+    """One step of BEOEB in one direction, with h = β = 1, as two matrices (kick, E, O, E; its noises), and the variance
+    of θ times κ that solves V = MVMᵀ + NNᵀ, with βp² averaged over both halves of E."""
+    a, g, eta = np.exp(-y / 2), -np.expm1(-y / 2) / y, np.exp(-hA)
+    kick, kick_noise = np.array([[1, 0], [-kappa, 1]]), np.array([[0, 0], [np.sqrt(2 * x), 0]])
+    E, OU, OU_noise = np.array([[1, g], [0, a]]), np.diag([1, eta]), np.array([[0, 0], [0, np.sqrt(1 - eta**2)]])
+    M, noise = E @ OU @ E @ kick, np.hstack([E @ OU @ E @ kick_noise, E @ OU_noise])
+    V = np.linalg.solve(np.eye(4) - np.kron(M, M), (noise @ noise.T).ravel()).reshape(2, 2)
+    kicked = kick @ V @ kick.T + kick_noise @ kick_noise.T
+    halfway = OU @ E @ kicked @ E.T @ OU.T + OU_noise @ OU_noise.T
+    return kappa * V[0, 0], -np.expm1(-y) / y * (kicked[1, 1] + halfway[1, 1]) / 2
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("hA", FRICTIONS)
+def test_the_variance_is_right_at_any_step_size(hA):
+    """To what four steps of Newton's method leave."""
+    for x, kappa, y, energy in solved(CURVATURES, hA):
+        variance, expected = stationary(x, kappa, y, hA)
+        np.testing.assert_allclose(variance, 1, atol=2e-3)
+        np.testing.assert_allclose(energy, expected, atol=2e-3)
+
+
+@pytest.mark.parametrize("hA", FRICTIONS)
+def test_float32_is_enough(hA):
+    for x, kappa, y, _ in solved([k for k in CURVATURES if k <= 0.25], hA):
+        np.testing.assert_allclose(stationary(x, kappa, y, hA)[0], 1, atol=1e-3)
+
+
+def solved(curvatures, hA):
+    """(x, κ, y, energy) for all noises and curvatures."""
+    x, kappa = (jnp.asarray(grid.ravel()) for grid in np.meshgrid(NOISES, curvatures))
+    loss = -jnp.expm1(-jnp.asarray(hA))
+    y = jax.jit(balanced)(x, kappa, loss)
+    return zip(*map(np.float64, (x, kappa, y, jax.jit(kinetic_energy)(y, loss))), strict=True)
+
+
+@pytest.mark.usefixtures("float64")
+def test_without_friction_it_is_the_known_formula():
+    """x = y − (κ/2)tanh(y/2), and the energy is 1."""
+    y = jnp.geomspace(1e-3, 50, 30)
+    found = noise_balanced_by(y, jnp.asarray(0.7), 0.0)
+    np.testing.assert_allclose(found, y - 0.35 * np.tanh(y / 2), rtol=1e-12)
+    np.testing.assert_allclose(kinetic_energy(y, 0.0), 1, rtol=1e-12)
+
+
+def test_the_limits():
+    """No noise needs no friction; of a very large step the friction is that of θ ← θ + 2(βσ² + k)⁻¹F̃."""
+    assert balanced(jnp.float32(0), jnp.float32(0.25), jnp.float32(0.1)) < 1e-6
+    np.testing.assert_allclose(balanced(jnp.float32(1e6), jnp.float32(3e5), 0.0), 1.15e6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 1.0, 4.0, 1e3, 1e20])
+@pytest.mark.parametrize("x", [0.0, 1e-30, 1.0, 1e20])
+def test_it_is_finite_whatever_it_is_given(x, kappa):
+    y = jax.jit(balanced)(jnp.float32(x), jnp.float32(kappa), jnp.float32(0.3))
+    assert np.isfinite(y)
+    assert y >= 0

@@ -14,7 +14,7 @@ from scipy.linalg import expm
 from scipy.special import expit
 
 import isotherm
-from isotherm.dynamics.flows import balanced, kinetic_energy
+from isotherm.dynamics.pace import balanced, kinetic_energy
 from isotherm.targets.noisy import estimate
 from isotherm.targets.target import as_target
 

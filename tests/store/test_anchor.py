@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.data.alias_table import make_table
+from isotherm.data.batches import make_table
 from isotherm.run.assemble import RunSettings, assemble
 from isotherm.store import anchor, checkpoint
 from isotherm.targets.parameters import flattening

@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 from jax.scipy.special import gammaln
 
 import isotherm
-from isotherm.data.alias_table import make_table
+from isotherm.data.batches import make_table
 from isotherm.targets.noisy import estimate
 from isotherm.targets.target import UNKNOWN, Anchored, Coordinates, Findings
 

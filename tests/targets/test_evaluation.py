@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from isotherm.data.alias_table import make_table
-from isotherm.data.batches import Batches, ExtraBatch
+from isotherm.data.batches import Batches, ExtraBatch, make_table
 from isotherm.targets.evaluation import Evaluation
 from isotherm.targets.noisy import estimate
 from isotherm.targets.target import Target

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm.data.alias_table import make_table
+from isotherm.data.batches import make_table
 from isotherm.targets.forces import NOISE_POSITIONS, measure_noise, probabilities_of, weighted_rows
 from isotherm.targets.target import UNKNOWN, Anchored, Coordinates
 

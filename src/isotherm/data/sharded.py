@@ -17,8 +17,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import register_dataclass
 
-from isotherm.data.alias_table import AliasTable
-from isotherm.data.batches import Batches, gather, pad
+from isotherm.data.batches import AliasTable, Batches, gather, pad
 from isotherm.data.on_disk import Column
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Batch, Bool, Float, Int, RandomKey, Scalar

@@ -1,41 +1,34 @@
-"""The exact flow of each letter, in mass-whitened variables: p stands for M^(−1/2)p, w for M^(−1/2).
+"""The exact flow of each letter, and the steps that words of letters such as "BAODCDOAB", a sampler's `scheme`, make.
+
+In mass-whitened variables, where p stands for M^(−1/2)p and w for M^(−1/2):
 
 A  dθ = w p dt                            drift
 B  dp = F̃ dt                              kick
 C  dp = −Γ p dt,  Γ = (h/2)βS             noise friction
 O  dp = −ξ p dt + √(2A/β) dW              Ornstein–Uhlenbeck
 D  dξ = (p·p − d/β)/μ dt                  thermostat
+E  A and C together
 
-How much noise friction does a step need, so that a Gaussian posterior keeps its variance whatever the step size?
-In one direction, let the curvature of −log π be k, the variance of the force's noise σ², the friction A and the
-temperature 1/β. One step of BEOEB (kick, half of E, Ornstein–Uhlenbeck, half of E) with the noise friction Γ is linear,
-so its stationary variance is known in closed form. It depends on four numbers:
-
-    x = h²βσ²/2    the noise of the force
-    κ = h²k        the curvature
-    ζ = 1 − e^(−hA)    what Ornstein–Uhlenbeck takes of the momentum
-    y = hΓ         the noise friction
-
-and is 1/(βk), as it should be, when
-
-    x = y + ζ[y(a + a²/(1 − a))/b − (1 + a)²(2 − ζ)/(2b²)] + (κ/2)r,    a = e^(−y/2),  b = 1 + (1 − ζ)a,
-
-with r as in `noise_balanced_by`. For ζ = 0 that is x = y − (κ/2)tanh(y/2). For small steps y = x, the friction of
-CCAdL; for h → ∞ the step becomes θ ← θ + 2(βσ² + k)⁻¹F̃, which is stable and exact for every k.
+A letter that occurs m times runs h/m. The force is evaluated once a step, at the position where the step begins, so
+a word is turned (cyclically) until it opens with its kick: BAODCDOAB closes one step and opens the next with the
+same force, and its two half kicks are one. The sequence of positions is that of the word as written, seen from
+another phase. C uses the covariance of that same evaluation.
 """
 
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeVar
 
-import jax
 import jax.numpy as jnp
 
 from isotherm.lib.types import Array, Float, Number, Scalar, Vector
 
+S = TypeVar("S")
+Moves = tuple[tuple[str, float], ...]
 Values = Float[Array, "..."]
 
-NEWTON_STEPS = 4  # steps from an upper bound: within 1e-4 of the root where κ < 1 (tests/dynamics/test_flows.py)
-LEAST_FRICTION = 1e-12  # stands for no friction; one can still divide by its square in float32
-LEAST_SLOPE = 0.1  # the least dx/dy that Newton's method divides by, so that its steps stay bounded
+MOVING = "AE"  # letters that change the position, after which the force would have to be evaluated again
 
 
 def drift(position: Vector, momentum: Vector, w: Vector | Number, t: Number) -> Vector:
@@ -83,32 +76,45 @@ def joint(momentum: Array, y: Array) -> Path:
     return Path(moved, after, jnp.sum(moved * (momentum + after)) / 2)
 
 
-def noise_balanced_by(y: Values, curvature: Values, loss: Number) -> Values:
-    """x for a given y. All differences that vanish with y are written so that float32 keeps their digits."""
-    half_loss, a = -jnp.expm1(-y / 2), jnp.exp(-y / 2)
-    keep = 1 - loss
-    b, both = 1 + keep * a, 1 + keep * a * a
-    without = y + loss * (y * (a + a * a / half_loss) / b - (1 + a) ** 2 * (2 - loss) / (2 * b * b))
-    inner = (2 * a + (1 - keep * a * a) / b) / both - 1 / b
-    r = jnp.expm1(-y) / both + loss * ((2 - loss) * half_loss / y * inner - a * a / both)
-    return without + curvature / 2 * r
+def moves(word: object, letters: str) -> Moves:
+    """Return the (letter, fraction of h) of a step, its kick first. `letters` are those the sampler needs.
+
+    >>> moves("BAODCDOAB", "ABCDO")
+    (('B', 1.0), ('A', 0.5), ('O', 0.5), ('D', 0.5), ('C', 1.0), ('D', 0.5), ('O', 0.5), ('A', 0.5))
+    """
+    if not isinstance(word, str):
+        raise TypeError(f"scheme must be a word such as 'BAODCDOAB', got {word!r}")
+    for letter in word:
+        if letter not in letters:
+            raise ValueError(f"scheme {word!r} has the unknown letter {letter!r}; this sampler knows {letters}")
+    for letter in letters:
+        if letter not in word:
+            raise ValueError(f"scheme {word!r} lacks the letter {letter!r}; this sampler needs each of {letters}")
+    turned = _kick_first(word)
+    counts = Counter(word)
+    merged: list[tuple[str, Fraction]] = []
+    for letter in turned:
+        length = Fraction(1, counts[letter])
+        if merged and merged[-1][0] == letter:
+            length += merged.pop()[1]
+        merged.append((letter, length))
+    return tuple((letter, float(length)) for letter, length in merged)
 
 
-def balanced(x: Values, curvature: Values, loss: Number) -> Values:
-    """y for a given x, by Newton's method from above: x(y) is convex there, so every step stays above the root."""
-    begin = x + curvature / 2 + loss * (2 - loss) / 2 + LEAST_FRICTION
-
-    def closer(_: Array, y: Values) -> Values:
-        value, slope = jax.jvp(lambda y: noise_balanced_by(y, curvature, loss), (y,), (jnp.ones_like(y),))
-        return jnp.maximum(y - (value - x) / jnp.maximum(slope, LEAST_SLOPE), LEAST_FRICTION)
-
-    root: Values = jax.lax.fori_loop(0, NEWTON_STEPS, closer, begin)
-    return root
+def run(moves: Moves, flows: Mapping[str, Callable[[S, Any], S]], state: S, h: Number) -> S:
+    """Return the state after a step: each letter's flow for its share of h, in order."""
+    for letter, share in moves:
+        state = flows[letter](state, share * h)
+    return state
 
 
-def kinetic_energy(y: Values, loss: Number) -> Values:
-    """Return the mean of βp² over the two halves of E in equilibrium: 1 up to a term of order yζ, whatever κ."""
-    a, keep = jnp.exp(-y / 2), 1 - loss
-    g, b, both = decay_average(y / 2) / 2, 1 + keep * a, 1 + keep * a * a
-    kicked = 2 * (1 - g * loss * (2 - loss) * (a + (1 - keep * a * a) / (2 * b))) / (g * b * both)
-    return decay_average(y) * (kicked * (1 + keep * keep * a * a) + loss * (2 - loss)) / 2
+def _kick_first(word: str) -> str:
+    """Return `word` turned so that all its kicks come before the position moves; refused if that cannot be."""
+    for start in range(len(word)):
+        turned = word[start:] + word[:start]
+        if turned[0] == "B" and not set(turned[: turned.rindex("B")]) & set(MOVING):
+            return turned
+    raise ValueError(
+        f"scheme {word!r} needs two force evaluations a step: the position moves between its B's; "
+        "put them side by side or at the two ends"
+    )

@@ -2,17 +2,35 @@
 
 All follow from an estimate of S and K, and hold until the next renewal. Far from the mode the temperature of the chain
 is allowed to be `inflation` times as large (dynamics/homecoming.py), which weighs the noise less.
+
+How much noise friction does a step need, so that a Gaussian posterior keeps its variance whatever the step size?
+In one direction, let the curvature of −log π be k, the variance of the force's noise σ², the friction A and the
+temperature 1/β. One step of BEOEB (kick, half of E, Ornstein–Uhlenbeck, half of E) with the noise friction Γ is linear,
+so its stationary variance is known in closed form. It depends on four numbers:
+
+    x = h²βσ²/2    the noise of the force
+    κ = h²k        the curvature
+    ζ = 1 − e^(−hA)    what Ornstein–Uhlenbeck takes of the momentum
+    y = hΓ         the noise friction
+
+and is 1/(βk), as it should be, when
+
+    x = y + ζ[y(a + a²/(1 − a))/b − (1 + a)²(2 − ζ)/(2b²)] + (κ/2)r,    a = e^(−y/2),  b = 1 + (1 − ζ)a,
+
+with r as in `noise_balanced_by`. For ζ = 0 that is x = y − (κ/2)tanh(y/2). For small steps y = x, the friction of
+CCAdL; for h → ∞ the step becomes θ ← θ + 2(βσ² + k)⁻¹F̃, which is stable and exact for every k.
 """
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
-from isotherm.dynamics import flows
 from isotherm.dynamics.covariance import Coordinates, Directions, Estimate
+from isotherm.dynamics.flows import Values, decay_average
 from isotherm.dynamics.homecoming import is_far
 from isotherm.dynamics.scaling import positive
-from isotherm.lib.types import Array, Scalar, Setting
+from isotherm.lib.types import Array, Number, Scalar, Setting
 
 # Bounds of h at "auto":
 NOISE_BOUND = 2.0  # of (h²/2)βλ for an eigenvalue λ from the middle of S; beyond, most directions are overdamped
@@ -26,6 +44,11 @@ SPREAD_RATIO = 2.0  # the least r, over the root of the relative spread of the n
 LARGEST_RATIO = 64.0  # where that is up to this
 
 RESOLVED_MASS = 250.0  # least βμ/h²: what steps do not resolve of a thermostat adds 2.5h²/(βμ) to the kurtosis
+
+# Newton's method for y:
+NEWTON_STEPS = 4  # from an upper bound: within 1e-4 of the root where κ < 1 (tests/dynamics/test_pace.py)
+LEAST_FRICTION = 1e-12  # stands for no friction; one can still divide by its square in float32
+LEAST_SLOPE = 0.1  # the least dx/dy that it divides by, so that its steps stay bounded
 
 
 class Pace(NamedTuple):
@@ -41,7 +64,7 @@ class Pace(NamedTuple):
 
 class Rules(NamedTuple):
     """What a pace follows from beside the estimate; None is "auto". `balances_friction`: whether the variance of the
-    scheme is known for any A (dynamics/flows.py), not for A = 0 alone; `bound`: of h²K, one of the above."""
+    scheme is known for any A, not for A = 0 alone; `bound`: of h²K, one of the above."""
 
     step_size: Scalar | None
     friction: Setting | None
@@ -60,7 +83,7 @@ class Rules(NamedTuple):
         loss = -jnp.expm1(-h * A) if self.balances_friction else jnp.zeros_like(h)
         directions = estimate.directions()
         y = tuple(self._noise_friction(each, inflation, h, loss) for each in directions)
-        energy = sum(s.total(flows.kinetic_energy(y, loss)) for s, y in zip(directions, y, strict=True))
+        energy = sum(s.total(kinetic_energy(y, loss)) for s, y in zip(directions, y, strict=True))
         d = sum(s.sign * s.number for s in directions)
         mu = jnp.maximum(d, RESOLVED_MASS * h * h * T) if self.thermal_mass is None else self.thermal_mass
         return Pace(h, A, y, jnp.asarray(T * energy, h.dtype), jnp.asarray(mu, h.dtype))
@@ -87,7 +110,7 @@ class Rules(NamedTuple):
 
     def _noise_friction(self, s: Directions, inflation: Scalar, h: Scalar, loss: Scalar) -> Array:
         """Return y; far from the mode at least half of critical damping, so that the chain does not swing through."""
-        y = flows.balanced(h * h / (2 * self.temperature * inflation) * s.noise, h * h * s.curvature, loss)
+        y = balanced(h * h / (2 * self.temperature * inflation) * s.noise, h * h * s.curvature, loss)
         damping = h * jnp.sqrt(jnp.maximum(s.curvature, self.curvature_ratio * s.noise))
         return jnp.where(is_far(inflation), jnp.maximum(y, damping), y)
 
@@ -104,3 +127,34 @@ def unseen_noise(estimate: Estimate) -> tuple[Scalar, Scalar]:
 def largest_step(curvature: Scalar, bound: float) -> Scalar:
     """Return the h with h²K = bound."""
     return jnp.sqrt(bound / positive(curvature))
+
+
+def noise_balanced_by(y: Values, curvature: Values, loss: Number) -> Values:
+    """x for a given y. All differences that vanish with y are written so that float32 keeps their digits."""
+    half_loss, a = -jnp.expm1(-y / 2), jnp.exp(-y / 2)
+    keep = 1 - loss
+    b, both = 1 + keep * a, 1 + keep * a * a
+    without = y + loss * (y * (a + a * a / half_loss) / b - (1 + a) ** 2 * (2 - loss) / (2 * b * b))
+    inner = (2 * a + (1 - keep * a * a) / b) / both - 1 / b
+    r = jnp.expm1(-y) / both + loss * ((2 - loss) * half_loss / y * inner - a * a / both)
+    return without + curvature / 2 * r
+
+
+def balanced(x: Values, curvature: Values, loss: Number) -> Values:
+    """y for a given x, by Newton's method from above: x(y) is convex there, so every step stays above the root."""
+    begin = x + curvature / 2 + loss * (2 - loss) / 2 + LEAST_FRICTION
+
+    def closer(_: Array, y: Values) -> Values:
+        value, slope = jax.jvp(lambda y: noise_balanced_by(y, curvature, loss), (y,), (jnp.ones_like(y),))
+        return jnp.maximum(y - (value - x) / jnp.maximum(slope, LEAST_SLOPE), LEAST_FRICTION)
+
+    root: Values = jax.lax.fori_loop(0, NEWTON_STEPS, closer, begin)
+    return root
+
+
+def kinetic_energy(y: Values, loss: Number) -> Values:
+    """Return the mean of βp² over the two halves of E in equilibrium: 1 up to a term of order yζ, whatever κ."""
+    a, keep = jnp.exp(-y / 2), 1 - loss
+    g, b, both = decay_average(y / 2) / 2, 1 + keep * a, 1 + keep * a * a
+    kicked = 2 * (1 - g * loss * (2 - loss) * (a + (1 - keep * a * a) / (2 * b))) / (g * b * both)
+    return decay_average(y) * (kicked * (1 + keep * keep * a * a) + loss * (2 - loss)) / 2

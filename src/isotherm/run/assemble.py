@@ -11,8 +11,7 @@ from jax.sharding import Mesh
 from numpy.typing import ArrayLike
 
 from isotherm.data import processes
-from isotherm.data.alias_table import AliasTable, make_table
-from isotherm.data.batches import Batches, place
+from isotherm.data.batches import AliasTable, Batches, make_table, place
 from isotherm.data.on_disk import Column, on_disk
 from isotherm.data.sharded import CHAINS, ROWS, Shards, make_mesh, shard
 from isotherm.lib import arguments

@@ -15,7 +15,7 @@ from jax.tree_util import register_dataclass
 
 from isotherm.data.batches import ExtraBatch
 from isotherm.dynamics import flows
-from isotherm.dynamics.splitting import Moves
+from isotherm.dynamics.flows import Moves
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Int, Number, RandomKey, Scalar, Setting, Vector
 from isotherm.targets.noisy import Noisy

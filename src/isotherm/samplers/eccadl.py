@@ -8,7 +8,7 @@ is the equation of CCAdL and mCCAdL, and so is its invariant law. Three things d
 during the same h, so they are solved together, exactly: letter E, scheme BEOEB. Ŝ is an average over a window of recent
 batches of its own, so that the friction does not follow the noise of the force it balances. And from Ŝ and the
 curvature K̂, measured on the same batches, follow the noise friction with which a step of this size keeps a Gaussian as
-it is (dynamics/flows.py) and the largest step size that is safe (docs/how-it-works/eccadl.md).
+it is (dynamics/pace.py) and the largest step size that is safe (docs/how-it-works/eccadl.md).
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
 from isotherm.data.batches import ExtraBatch
-from isotherm.dynamics import flows, homecoming, scaling, splitting
+from isotherm.dynamics import flows, homecoming, scaling
 from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Estimate, Local, Needs
 from isotherm.dynamics.low_rank import LowRank
 from isotherm.dynamics.pace import CURVATURE_BOUND, IDENTITY_BOUND, Pace, Rules
@@ -30,7 +30,7 @@ from isotherm.samplers.base import STATIC, Phase, State, Thermostat, Traits, nor
 from isotherm.targets.noisy import Noisy
 
 LETTERS = "BEO"
-EXACT = "BEOEB"  # the scheme whose variance dynamics/flows.py knows for any A; of others it knows it for A = 0
+EXACT = "BEOEB"  # the scheme whose variance dynamics/pace.py knows for any A; of others it knows it for A = 0
 ESTIMATES: dict[str, type[Estimate]] = {"dense": Dense, "low_rank": LowRank, "diagonal": Diagonal}
 DENSE_UP_TO = 1024  # parameters; beyond, eigh takes longer than the steps between two renewals
 
@@ -105,7 +105,7 @@ class ECCAdL(Thermostat):
             xi = xi + (pace.friction - state.memory.pace.friction)
         h, A, T = pace.step_size, pace.friction, self.temperature
         w, directions = self._whitening(scale, state.position), estimate.directions()
-        moves = splitting.moves(self.scheme, LETTERS)[1:]  # after the kick, which is the first
+        moves = flows.moves(self.scheme, LETTERS)[1:]  # after the kick, which is the first
         kicked = flows.kick(state.momentum, w * noisy.force, h)
         noises = list(normals(key, sum(letter == "O" for letter, _ in moves), state.position))
         momentum, *noise = zip(*estimate.rotated(jnp.stack([kicked, *noises])), strict=True)
@@ -122,7 +122,7 @@ class ECCAdL(Thermostat):
             return s._replace(momentum=tuple(flows.ornstein_uhlenbeck(p, R, xi, A, T, t) for p, R in rows))
 
         start = Moving(tuple(jnp.zeros_like(p) for p in momentum), momentum, 0.0)
-        end = splitting.run(moves, {"E": joint, "O": ornstein_uhlenbeck}, start, h)
+        end = flows.run(moves, {"E": joint, "O": ornstein_uhlenbeck}, start, h)
         moved, p = estimate.restored(tuple(map(jnp.stack, zip(end.moved, end.momentum, strict=True))))
         change = h / pace.thermal_mass * (end.energy - pace.energy)
         return self._paced(state, pace)._replace(
@@ -257,7 +257,7 @@ def eccadl(
         covariance: "dense", "low_rank" or "diagonal"; "auto" is dense up to 1,024 parameters and low_rank beyond.
         rank: how many directions "low_rank" keeps.
     """
-    if "B" in [letter for letter, _ in splitting.moves(scheme, LETTERS)[1:]]:
+    if "B" in [letter for letter, _ in flows.moves(scheme, LETTERS)[1:]]:
         raise ValueError(f"scheme {scheme!r} kicks at two places; put its B's side by side or at the two ends")
     settings = Thermostat.checked_thermostat(step_size, temperature, mass, 1.0, thermal_mass)
     settings["friction"] = arguments.unless_auto("friction", friction, arguments.non_negative)

@@ -18,7 +18,7 @@ from typing import Any
 from jax.tree_util import register_dataclass
 
 from isotherm.data.batches import ExtraBatch
-from isotherm.dynamics import splitting
+from isotherm.dynamics import flows
 from isotherm.dynamics.matrix_exponential import ACTIONS
 from isotherm.lib import arguments
 from isotherm.lib.types import Number, RandomKey
@@ -43,7 +43,7 @@ class MCCAdL(Thermostat):
 
     def step(self, key: RandomKey, state: State, noisy: Noisy) -> State:
         h = self.step_size_at(state.step, state.position.dtype)
-        moves = splitting.moves(self.scheme, LETTERS)
+        moves = flows.moves(self.scheme, LETTERS)
 
         def noise_friction(s: State, t: Number) -> State:
             """p ← exp(−tΓ)p with Γ = (h/2)βS."""
@@ -53,7 +53,7 @@ class MCCAdL(Thermostat):
             return s._replace(momentum=p, expm_error=error)
 
         letters = self.letters(key, state.position, noisy.force, moves) | {"C": noise_friction}
-        return splitting.run(moves, letters, state, h).stepped(h)
+        return flows.run(moves, letters, state, h).stepped(h)
 
 
 def mccadl(
@@ -84,7 +84,7 @@ def mccadl(
             where S acts. The paper leaves it open; "own" has far less bias in the mean, above all where rows are drawn
             with unequal `probabilities`, and costs a second evaluation.
     """
-    splitting.moves(scheme, LETTERS)
+    flows.moves(scheme, LETTERS)
     return MCCAdL(
         **Thermostat.checked_thermostat(step_size, temperature, mass, friction, thermal_mass),
         scheme=scheme,

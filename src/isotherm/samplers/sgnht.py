@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
-from isotherm.dynamics import splitting
+from isotherm.dynamics import flows
 from isotherm.lib.types import RandomKey, Vector
 from isotherm.samplers.base import STATIC, State, Thermostat
 from isotherm.targets.noisy import Noisy
@@ -33,9 +33,9 @@ class SGNHT(Thermostat):
         if self.scheme == "euler":
             return self.explicit_step(key, state, noisy.force, 0.0)
         h = self.step_size_at(state.step, state.position.dtype)
-        moves = splitting.moves(self.scheme, LETTERS)
+        moves = flows.moves(self.scheme, LETTERS)
         letters = self.letters(key, state.position, noisy.force, moves)
-        return splitting.run(moves, letters, state, h).stepped(h)
+        return flows.run(moves, letters, state, h).stepped(h)
 
     def explicit_step(self, key: RandomKey, state: State, force: Vector, damping: Vector | float) -> State:
         """p += hF̃ − hξp − h·damping + √(2hA/β)R; θ += hp; ξ += (h/μ)(p·p − d/β), in mass-whitened variables."""
@@ -69,5 +69,5 @@ def sgnht(
         scheme: "euler", the explicit step of the original, or a word of the letters A, B, D, O such as "BADODAB".
     """
     if not isinstance(scheme, str) or scheme != "euler":
-        splitting.moves(scheme, LETTERS)
+        flows.moves(scheme, LETTERS)
     return SGNHT(**Thermostat.checked_thermostat(step_size, temperature, mass, friction, thermal_mass), scheme=scheme)

@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from isotherm.data.alias_table import AliasTable
+from isotherm.data.batches import AliasTable
 from isotherm.lib.types import Json
 from isotherm.store import checkpoint
 from isotherm.store.checkpoint import damaged

@@ -8,8 +8,7 @@ import jax
 import numpy as np
 
 from isotherm.data import processes
-from isotherm.data.alias_table import AliasTable
-from isotherm.data.batches import Batches, place
+from isotherm.data.batches import AliasTable, Batches, place
 from isotherm.data.on_disk import host, shapes
 from isotherm.lib import arguments
 from isotherm.lib.progress import Passes

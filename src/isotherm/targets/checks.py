@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isotherm.data.alias_table import AliasTable
+from isotherm.data.batches import AliasTable
 from isotherm.data.on_disk import Column, host, on_disk, open_columns, shapes, stream
 from isotherm.lib.optional import extra
 from isotherm.lib.types import Array, Batch, Float, Params, Scalar, Vector

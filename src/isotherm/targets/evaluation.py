@@ -10,8 +10,7 @@ import jax
 import numpy as np
 from jax.tree_util import register_dataclass
 
-from isotherm.data.alias_table import AliasTable
-from isotherm.data.batches import Batches, ExtraBatch
+from isotherm.data.batches import AliasTable, Batches, ExtraBatch
 from isotherm.data.sharded import BatchShard, Shards
 from isotherm.lib.types import Array, Batch, Int, RandomKey, Scalar, Vector
 from isotherm.targets.noisy import Noisy, estimate

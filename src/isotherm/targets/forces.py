@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm.data import processes
-from isotherm.data.alias_table import AliasTable, blocks, make_table
+from isotherm.data.batches import AliasTable, blocks, make_table
 from isotherm.data.on_disk import host
 from isotherm.lib.progress import Passes
 from isotherm.lib.types import Array, Batch, Float, Matrix, Params, Scalar, Vector

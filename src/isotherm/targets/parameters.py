@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from isotherm.data.alias_table import AliasTable
-from isotherm.data.batches import Batches
+from isotherm.data.batches import AliasTable, Batches
 from isotherm.lib.types import Batch, Float, Params, RandomKey, Vector
 from isotherm.targets import checks
 from isotherm.targets.evaluation import Evaluation

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_dataclass, register_static
 
-from isotherm.data.alias_table import AliasTable
+from isotherm.data.batches import AliasTable
 from isotherm.lib.types import Batch, Example, Matrix, Number, Params, Results, Scalar, Vector
 from isotherm.posterior import Posterior, PosteriorWithDefaults
 
