@@ -24,10 +24,10 @@ def program():
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 600 kB in memory."""
+    """A file system of 800 kB in memory."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", folder], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=800k", "tmpfs", folder], capture_output=True)
     if mounted.returncode:
         pytest.skip(f"mounting a file system needs more rights: {mounted.stderr.decode().strip()}")
     yield folder

@@ -218,7 +218,8 @@ class Classifier(ClassifierMixin, BayesianEstimator):
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the most probable class for every row of X."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)  # which refuses an estimator that is not fitted, without classes_
+        return self.classes_[best]
 
     def credible_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return bounds between which the probability of each class lies with probability `level`, by (row, class)."""
