@@ -93,5 +93,4 @@ def pictures(title: str, named: Iterable[tuple[str, bytes]], caption: str) -> st
 
 def wide_picture(png: bytes, caption: str) -> str:
     """Return a picture of several panels, which is scrolled on narrow screens."""
-    words = escape(caption)
-    return f'<figure><div class="scroll">{image(png, caption)}</div><figcaption>{words}</figcaption></figure>'
+    return f'<figure><div class="scroll">{image(png, caption)}</div><figcaption>{escape(caption)}</figcaption></figure>'

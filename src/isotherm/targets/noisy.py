@@ -69,11 +69,9 @@ class Covariance:
         return self._total(self.scale * (g.T @ g))
 
     def diagonal(self) -> Vector:
-        """Return the diagonal of S."""
         return self._total(self.scale * jnp.sum(self._centred() ** 2, axis=0))
 
     def trace(self) -> Scalar:
-        """Return the trace of S."""
         return self._total(self.scale * jnp.sum(self._centred() ** 2))
 
     def whitened(self, w: Vector | Number) -> "Covariance":

@@ -1,6 +1,5 @@
 """Rows in chunks, compressed or not, that their own library reads: Zarr's arrays, HDF5's chunked datasets."""
 
-from collections.abc import Iterator
 from itertools import pairwise, product
 from typing import Protocol
 
@@ -52,8 +51,9 @@ class ChunkedRows(StoredRows):
     def _look_for_lost_chunks(self, first: int, rows: np.ndarray) -> None:
         """Zarr reads a missing chunk as `fill`. It does not write a chunk that holds nothing else, so a missing one may
         be right; it is lost if it held something else before."""
-        for number, some in self._by_chunk(first, rows):
+        for number in range(first // self.chunk, -(-(first + len(rows)) // self.chunk)):
             begin, end = number * self.chunk, min(self.shape[0], (number + 1) * self.chunk)
+            some = rows[max(0, begin - first) : end - first]
             for piece, where in enumerate(self.pieces):
                 if self._is_written(some[:, *where]):
                     self.written.add((number, piece))
@@ -62,10 +62,6 @@ class ChunkedRows(StoredRows):
                         f"{self.name} has lost a chunk: its rows {begin:,} to {end - 1:,} read as {self.fill}, and did "
                         "not before"
                     )
-
-    def _by_chunk(self, first: int, rows: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        for number in range(first // self.chunk, -(-(first + len(rows)) // self.chunk)):
-            yield number, rows[max(0, number * self.chunk - first) : (number + 1) * self.chunk - first]
 
     def _is_written(self, numbers: np.ndarray) -> bool:
         """Whether they are not all `fill`, which most of the time the first row tells."""

@@ -29,9 +29,6 @@ def main() -> None:
         inner = np.empty((1, *shape[1:]), dtype).strides[1:]
         return np.ndarray(shape, dtype, mmap.mmap(file, 0, prot=access), offset, (stride, *inner))
 
-    def is_whole(column: dict[str, Any], needed: int) -> bool:
-        return os.fstat(column["file"]).st_size >= needed
-
     columns = [open_map(**each, access=mmap.PROT_READ) for each in spec["columns"]]
     rooms = [[open_map(**each, access=mmap.PROT_READ | mmap.PROT_WRITE) for each in room] for room in spec["rooms"]]
     peer.sendall(DONE)
@@ -50,7 +47,8 @@ def main() -> None:
             for job in jobs:
                 job.result()
             # Beyond the end of a file that became shorter, its last page reads as zeros, without a signal.
-            are_whole = all(map(is_whole, spec["columns"], spec["needed"]))
+            sizes = [os.fstat(column["file"]).st_size for column in spec["columns"]]
+            are_whole = all(size >= needed for size, needed in zip(sizes, spec["needed"], strict=True))
             peer.sendall(DONE if are_whole else FAILED)
 
 

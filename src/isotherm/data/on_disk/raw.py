@@ -39,7 +39,10 @@ class RawRows(StoredRows):
         whole = np.empty((last - first) * self.stride, np.uint8)
         begin, done = self.offset + first * self.stride, 0
         while done < length:
-            got = self._into(whole.data[done : min(length, done + CALL_BYTES)], begin + done)
+            try:
+                got = os.preadv(self.file, [whole.data[done : min(length, done + CALL_BYTES)]], begin + done)
+            except OSError as error:
+                raise self._fault(error) from error
             done += got
             if not got:
                 raise self._shorter()
@@ -68,12 +71,6 @@ class RawRows(StoredRows):
             if len(got) != len(begins) * self.row_bytes:
                 raise self._shorter()
             out[places[some]] = np.frombuffer(got, self.dtype).reshape(len(begins), *self.shape[1:])
-
-    def _into(self, room: memoryview, at: int) -> int:
-        try:
-            return os.preadv(self.file, [room], at)
-        except OSError as error:
-            raise self._fault(error) from error
 
     def _fault(self, error: OSError) -> DataError:
         return DataError(error.errno, f"{self.name} cannot be read: {error.strerror}")
