@@ -14,7 +14,7 @@ from .estimators import (
 )
 from .lib.version import __version__ as __version__
 from .paper import datasets
-from .posterior import Posterior
+from .posterior import Effect, Posterior
 from .predict import predict
 from .report.report import report
 from .run.fit import fit
@@ -33,6 +33,7 @@ __all__ = [
     "BayesianPoissonRegression",
     "DataError",
     "DiscriminativeRBMClassifier",
+    "Effect",
     "Posterior",
     "ProcessLost",
     "Sampler",

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.targets.target import Target, with_defaults
+from isotherm.targets.target import Target
+from isotherm.targets.user import with_defaults
 
 numpyro = pytest.importorskip("numpyro")
 dist = pytest.importorskip("numpyro.distributions")

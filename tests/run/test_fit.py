@@ -17,7 +17,8 @@ from isotherm.run.assemble import RunSettings
 from isotherm.run.fit import choose
 from isotherm.run.plan import Goal
 from isotherm.targets.newton import CannotAnchor
-from isotherm.targets.target import Coordinates, with_defaults
+from isotherm.targets.target import Coordinates
+from isotherm.targets.user import with_defaults
 
 RNG = np.random.default_rng(0)
 

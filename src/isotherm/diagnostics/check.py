@@ -28,7 +28,8 @@ from isotherm.targets.checks import checked_data
 from isotherm.targets.forces import forces_at
 from isotherm.targets.noisy import DENSE_PARAMETERS
 from isotherm.targets.parameters import is_function, named_entries, nested_params, starting_points
-from isotherm.targets.target import Target, with_defaults
+from isotherm.targets.target import Target
+from isotherm.targets.user import with_defaults
 
 SHIFT = 0.1  # standard deviations by which the mean may be off, root mean square over parameters,
 WORST_SHIFT = 0.15  # and for one parameter

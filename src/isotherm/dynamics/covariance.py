@@ -64,6 +64,8 @@ class Local(NamedTuple):
 
     def curved(self, v: Vector, image: Vector) -> Vector:
         """K v; `image` is S v."""
+        if self.curvature is not None and self.curvature.identity:
+            return v
         bent = self.ratio * image if self.curvature is None else self.curvature.matvec(v)
         return jnp.where(jnp.isfinite(bent).all(), bent, self.ratio * image)
 
@@ -319,6 +321,8 @@ class Diagonal(NamedTuple):
         curvatures = blend(self.curvatures, signs * local.curved(signs, local.covariance.matvec(signs)), weight)
         strong = self.outside.vector
         outside = self.outside.renewed(jnp.array(True), local.curved(strong, local.covariance.matvec(strong)))
+        if local.curvature is not None and local.curvature.identity:
+            outside = Outside(strong, jnp.asarray(local.curvature.largest, values.dtype))
         ceiling = jnp.maximum(outside.strongest, local.ratio * jnp.max(values))
         return Diagonal(self.renewals + 1, values, jnp.median(values), curvatures, outside, ceiling)
 

@@ -18,7 +18,7 @@ from isotherm.lib.version import __version__
 from isotherm.posterior import Posterior
 from isotherm.report import html, plots
 from isotherm.report.html import Entry, Table
-from isotherm.targets.target import with_defaults
+from isotherm.targets.user import with_defaults
 
 WORST = 3  # parameters with a trace
 TRACE = (

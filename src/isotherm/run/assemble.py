@@ -21,7 +21,8 @@ from isotherm.samplers.base import Sampler, check_sampler
 from isotherm.targets import checks
 from isotherm.targets.evaluation import Evaluation
 from isotherm.targets.parameters import MOST_SEED, initial_positions
-from isotherm.targets.target import Target, with_defaults
+from isotherm.targets.target import Target
+from isotherm.targets.user import with_defaults
 
 AnySampler: TypeAlias = Sampler[Any]  # whatever its state
 CHAIN_LIMIT = 2**16  # far more than anyone runs: a slip of the keyboard, not a wish
@@ -103,7 +104,8 @@ def assemble(
     target, data, init = with_defaults(posterior, data, init)
     data = checks.checked_data(data)
     counts, table = processes.row_counts(data), settings.table(target)
-    rows, replace, seed = sum(counts), bool(settings.replace), int(settings.seed)
+    whole = target.takes_all_rows and settings.batch_size is None
+    rows, replace, seed = sum(counts), bool(settings.replace) and not whole, int(settings.seed)
     columns = [f"{name}: {array.dtype} of shape (…, {array.shape[1:]})" for name, array in checks.named("data", data)]
     checks.check_row_count(rows)
     if table is not None:

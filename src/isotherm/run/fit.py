@@ -19,12 +19,15 @@ from isotherm.run.assemble import Run, RunSettings, assemble
 from isotherm.run.plan import BURN_IN_SHARE, KEPT_DRAWS, Goal, Plan
 from isotherm.run.sample import check_place, run_to_end
 from isotherm.samplers import eccadl
+from isotherm.samplers.eccadl import ECCAdL
 from isotherm.store.checkpoint import StorePath
 from isotherm.targets import checks
 from isotherm.targets.anchor import LARGE_SHARE, anchor
 from isotherm.targets.newton import CannotAnchor
 from isotherm.targets.parameters import is_function
-from isotherm.targets.target import Anchored, Target, results_for_user, with_defaults
+from isotherm.targets.target import Anchored, Target
+from isotherm.targets.user import results_for_user, with_defaults
+from isotherm.targets.wide import Wide
 
 ANCHORED_BURN_IN = 100  # steps on an anchored posterior: chains start at typical draws, and forget their starts soon
 FIRST_DRAWS = 400  # fewest draws of each chain before convergence is first computed
@@ -36,6 +39,7 @@ SPIKE_DISTANCE = 100.0  # standard deviations of a mode, from which chains that 
 # spikes of hierarchies 450 to 1,200 after a pilot, at modes where only the tails are not a Gaussian's 1 to 2
 FRICTION_EXCESS = 2.0  # by how much ξ may be above A, beside 5 of its standard deviations
 EXACT_ROWS = 5_000  # rows, of which all can be used at every step
+KNOWN_INTERVAL = 2**20  # steps between renewals of what is known and stays the same
 PLAIN_BATCH = (32, 1000)  # rows: a batch is a sixteenth of the data, within these bounds
 PLAIN_PASSES = (20, 50, 300)  # burn-in, the first look at convergence, and the end
 EXACT_STEPS = (1_000, 4_000, 100_000)  # the same in steps, with all rows at every step
@@ -98,7 +102,7 @@ def fit(
         goal = choice.goal if most_steps is None else goal
         run = choice.run._replace(notes=choice.run.notes | {"fit_ess": goal.ess})  # which `check` then asks for
         tree = run_to_end(run, shortened(choice.plan, most_steps), store, progress, goal)
-        return results_for_user(posterior, tree)
+        return results_for_user(posterior, run.evaluation.target, tree)
 
 
 class Choice(NamedTuple):
@@ -117,14 +121,14 @@ def choose(
     if anchored:
         found, why_not = anchored_or_why_not(target, data, init, settings, progress)
     if found is not None and not why_not:
-        run = assemble(found, eccadl(), data, None, settings, anchored_notes(found))
+        run = assemble(found, sampler_of(found), data, None, settings, anchored_notes(found))
         draws = max(FIRST_DRAWS, int(STEPS_A_DRAW * goal.ess / run.chains))
         return Choice(run, Plan(ANCHORED_BURN_IN + draws, ANCHORED_BURN_IN, 1), goal)
     if anchored:
         warn(why_not)
     if found is None or is_function(init):
         return plain_choice(target, data, init, settings, goal, why_not)
-    if found.findings.bend > BEND_BOUND and init is not None:
+    if isinstance(found, Anchored) and found.findings.bend > BEND_BOUND and init is not None:
         # A hierarchy has a spike where its scale is 0, which chains do not leave, nor come to from elsewhere.
         choice = plain_choice(target, data, init, settings, goal, why_not)
         tree = pilot(choice.run)
@@ -137,11 +141,11 @@ def choose(
 
 def anchored_or_why_not(
     target: Target, data: Batch, init: Params | None, settings: RunSettings, progress: bool
-) -> tuple[Anchored | None, str]:
+) -> tuple[Anchored | Wide | None, str]:
     """Return the anchored posterior, if there is one, and why it is not used, in a sentence, if it is not."""
     rows = sum(processes.row_counts(data))
     try:
-        if isinstance(target, Anchored):
+        if isinstance(target, Anchored | Wide):
             anchored = target
         else:
             anchored = anchor(target, data, init, seed=settings.seed, progress=progress)
@@ -149,6 +153,8 @@ def anchored_or_why_not(
         if reason.is_fault:
             raise
         return None, without_anchor(str(reason), rows)
+    if isinstance(anchored, Wide):
+        return anchored, ""
     found = anchored.findings
     if found.bend > BEND_BOUND:  # first: what looks like another mode may then be the same one
         why_not = (
@@ -177,6 +183,11 @@ def without_anchor(reason: str, rows: int) -> str:
     return f"{reason}; so fit samples with plain batches, without anchoring, which takes longer"
 
 
+def sampler_of(anchored: Anchored | Wide) -> ECCAdL:
+    """Return the sampler of an anchored posterior; that of one with effects knows S, which is not renewed."""
+    return eccadl(covariance="diagonal", every=KNOWN_INTERVAL) if isinstance(anchored, Wide) else eccadl()
+
+
 def too_hot(anchored: Anchored, data: Batch, settings: RunSettings) -> str:
     """Return in words how a short run shows that the noise is not what it was measured to be; "" if it does not."""
     tree = pilot(assemble(anchored, eccadl(), data, None, settings))
@@ -200,12 +211,15 @@ def pilot(run: Run) -> Results:
     return tree
 
 
-def anchored_notes(anchored: Anchored) -> Json:
+def anchored_notes(anchored: Anchored | Wide) -> Json:
     """Return attributes that say how the posterior was anchored."""
     found = anchored.findings
+    reason = f"noise over curvature {float(found.noise):.2g} instead of {float(found.plain_noise):.2g}"
+    if isinstance(anchored, Wide):
+        reason = "all rows at every step" if anchored.takes_all_rows else f"noise over curvature {found.noise:.2g}"
     return {
         "fit_method": "anchored eccadl",
-        "fit_reason": f"noise over curvature {float(found.noise):.2g} instead of {float(found.plain_noise):.2g}",
+        "fit_reason": reason,
         "anchor_order": anchored.order,
         **{f"anchor_{name}": float(value) for name, value in found._asdict().items() if name != "batch_size"},
     }

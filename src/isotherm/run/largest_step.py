@@ -151,11 +151,14 @@ def surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Ru
     evaluation, population = run.evaluation, run.batches.population
     posterior, params = evaluation.target, evaluation.target.params(jnp.asarray(run.starts[0]))
     try:
-        anchored = posterior if isinstance(posterior, Anchored) else None
-        anchored = anchored or anchor(posterior, run.data, params, seed=run.seed, progress=progress)
+        anchored = posterior
+        if not isinstance(anchored, Anchored):
+            anchored = anchor(posterior, run.data, params, seed=run.seed, progress=progress)
     except CannotAnchor as reason:
         if reason.is_fault:
             raise
+        return pilot_surroundings(run, rng, progress)
+    if not isinstance(anchored, Anchored):  # with effects
         return pilot_surroundings(run, rng, progress)
     forces = Forces(anchored, run.data, rng, Passes(population, show=False))
     flat = anchored.coordinates.flat_on_host(rng.standard_normal((CHAINS, len(anchored.gradient))))

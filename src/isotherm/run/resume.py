@@ -28,7 +28,7 @@ from isotherm.store import anchor, identity
 from isotherm.store.checkpoint import SAMPLER, Checkpoint, StorePath, as_path, latest, locked
 from isotherm.store.identity import Header
 from isotherm.targets.parameters import flattening
-from isotherm.targets.target import results_for_user, with_defaults
+from isotherm.targets.user import results_for_user, with_defaults
 
 Tree = TypeVar("Tree", Carry, Draws)
 
@@ -77,7 +77,7 @@ def resume(
         chains = stack.enter_context(closing(make_chains(run, carry)))
         recorder = stack.enter_context(closing(StoreRecorder(path, run, header, tail)))
         tree = execute(chains, plan, header.step, header.seconds, recorder, progress, goal_of(header))
-        return results_for_user(posterior, tree)
+        return results_for_user(posterior, run.evaluation.target, tree)
 
 
 def goal_of(header: Header) -> Goal | None:

@@ -21,7 +21,7 @@ from isotherm.store import anchor, identity
 from isotherm.store.checkpoint import HIDDEN, StorePath, as_path, check_new, locked
 from isotherm.store.identity import Header
 from isotherm.targets.checks import check_starts
-from isotherm.targets.target import results_for_user
+from isotherm.targets.user import results_for_user
 
 CHUNK_BYTES = 2**22  # of the positions in a stored chunk, about
 CHUNK_DRAWS = 10_000  # bound on the draws in one
@@ -85,7 +85,9 @@ def sample(
         plan = make_plan(steps, passes, burn_in, thin, run.batches)
         processes.check_same({"steps, passes, burn_in or thin": plan, "store": store is not None})
         check_place(store)
-        return results_for_user(posterior, run_to_end(with_step_size(run, progress), plan, store, progress))
+        return results_for_user(
+            posterior, run.evaluation.target, run_to_end(with_step_size(run, progress), plan, store, progress)
+        )
 
 
 def check_place(store: StorePath | None) -> None:

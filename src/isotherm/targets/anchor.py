@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from isotherm.data import processes
@@ -15,11 +16,15 @@ from isotherm.lib.progress import Passes
 from isotherm.lib.types import Batch, Example, Params, Scalar, Vector
 from isotherm.posterior import Posterior
 from isotherm.targets import checks, forces, newton
+from isotherm.targets.effects import groups_of
 from isotherm.targets.forces import Noise, make_anchored, measure_noise, table_by_leverage, weighted_rows
 from isotherm.targets.newton import PROBES, CannotAnchor, LogPosterior, Mode, RowSums, find_mode, moved, turned
 from isotherm.targets.noisy import DENSE_PARAMETERS, refusal
 from isotherm.targets.parameters import MOST_SEED, entry_name, initial_positions
-from isotherm.targets.target import Anchored, Coordinates, Findings, Target, with_defaults
+from isotherm.targets.target import Anchored, Coordinates, Findings, Target
+from isotherm.targets.user import with_defaults
+from isotherm.targets.wide import Wide
+from isotherm.targets.wide_anchor import anchor_wide
 
 # The way to the mode
 STAGES = ((2_000, 10), forces.CURVATURE_ROWS)  # rows, at least and for each parameter, to look for the mode on first
@@ -43,7 +48,7 @@ FREE_PARAMETERS = 2 * PROBES  # up to which the Hessian costs no more than the l
 @processes.together()
 def anchor(
     posterior: Posterior, data: Batch | None = None, init: Params | None = None, *, seed: int = 0, progress: bool = True
-) -> Anchored:
+) -> Anchored | Wide:
     """Return a posterior seen from a point near its mode, so that the cost of a draw does not grow with the data.
 
     It is the same posterior: some of the sum over examples is taken exactly, once, and batches estimate what is left,
@@ -72,6 +77,10 @@ def anchor(
     """
     rng = np.random.default_rng(arguments.integer("seed", seed, 0, MOST_SEED))
     target, start, data = _checked(posterior, data, init, seed)
+    if groups_of(target):
+        _check_second_derivatives(target, start, data)
+        with Passes(sum(processes.row_counts(data)), progress and processes.is_first()) as passes:
+            return anchor_wide(target, data, target.unravel(jnp.asarray(start)), rng, passes)
     if start.size > DENSE_PARAMETERS:
         raise CannotAnchor(
             f"the model has {start.size:,} parameters, and anchoring needs d×d matrices, for up to {DENSE_PARAMETERS:,}"

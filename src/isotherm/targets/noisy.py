@@ -42,6 +42,7 @@ class Covariance:
     sampling_error: float = 0.0
     shard: BatchShard | None = None
     mean: Vector | None = None
+    known_diagonal: Vector | None = None
 
     def matvec(self, v: Vector) -> Vector:
         """Return S v: one product with J and one with Jᵀ."""
@@ -69,6 +70,8 @@ class Covariance:
         return self._total(self.scale * (g.T @ g))
 
     def diagonal(self) -> Vector:
+        if self.known_diagonal is not None:
+            return self.known_diagonal
         return self._total(self.scale * jnp.sum(self._centred() ** 2, axis=0))
 
     def trace(self) -> Scalar:
@@ -105,10 +108,11 @@ class Covariance:
 @dataclass(frozen=True)
 class Curvature:
     """A minibatch estimate of the Hessian K of −log π(θ | data), as a lazy linear operator; `identity`: it is known to
-    be I, since the coordinates were chosen so."""
+    be I, since the coordinates were chosen so, but for a few directions in which it is up to `largest`."""
 
     matvec: Callable[[Vector], Vector]
     identity: bool = False
+    largest: Number = 1.0
 
     def dense(self, like: Vector) -> Matrix:
         """Return K itself, computed some columns at a time to save memory; `like` is any vector."""
@@ -256,11 +260,12 @@ class BatchDensity:
         def covariance() -> Covariance:
             products = partial(forward, tangents), lambda u: transpose(u)[0], partial(self.gradients, position)
             mean = None if self.shard is None else slope / rows
-            return Covariance(self.sampling.scale, *products, rows**-0.5, self.shard, mean)
+            known = self.target.noise_diagonal(self.sampling.size)
+            return Covariance(self.sampling.scale, *products, rows**-0.5, self.shard, mean, known)
 
         def curvature() -> Curvature | None:
             if is_identity:
-                return Curvature(lambda v: v, identity=True)
+                return Curvature(lambda v: v, identity=True, largest=self.target.stiffness)
             product = self.hessian_product(position)
             return None if product is None else Curvature(lambda v: self.total(product(v)))
 

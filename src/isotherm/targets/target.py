@@ -21,8 +21,8 @@ import numpy as np
 from jax.tree_util import register_dataclass, register_static
 
 from isotherm.data.batches import AliasTable
-from isotherm.lib.types import Batch, Example, Matrix, Number, Params, Results, Scalar, Vector
-from isotherm.posterior import Posterior, PosteriorWithDefaults
+from isotherm.lib.types import Example, Matrix, Number, Params, Scalar, Vector
+from isotherm.posterior import Posterior
 
 Unravel = Callable[[Vector], Params]  # from flat parameters to the user's
 NOT_A_STEP = 2**31  # the random stream of starting points: no step has this number
@@ -49,6 +49,16 @@ class Target(Posterior):
         return Target(self.log_likelihood, self.log_prior, self.unravel)
 
     @property
+    def takes_all_rows(self) -> bool:
+        """Whether every step takes all rows."""
+        return False
+
+    @property
+    def stiffness(self) -> Number:
+        """The largest curvature, where it is nearly the identity."""
+        return 1.0
+
+    @property
     def row_probabilities(self) -> AliasTable | None:
         """The probabilities with which rows are to be drawn, if not equal ones."""
         return None
@@ -56,6 +66,10 @@ class Target(Posterior):
     @property
     def chosen_batch_size(self) -> int | None:
         """The batch size that suits it, if that is known."""
+        return None
+
+    def noise_diagonal(self, size: int) -> Vector | None:
+        """Return the diagonal of S of batches of `size` rows, if it was measured before."""
         return None
 
     def typical_params(self, seed: int, chains: int) -> list[Params]:
@@ -125,7 +139,7 @@ UNKNOWN = Findings(0, 0, 1, 0, 0, 0, 1)
 @partial(
     register_dataclass,
     data_fields=("coordinates", "gradient", "hessian", "rows", "findings"),
-    meta_fields=("log_likelihood", "log_prior", "unravel"),
+    meta_fields=("log_likelihood", "log_prior", "effects", "unravel"),
 )
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Anchored(Target):
@@ -209,19 +223,3 @@ def as_target(posterior: Posterior) -> Target:
     if not isinstance(posterior, Posterior):
         raise TypeError(f"posterior must be an isotherm.Posterior, got {type(posterior).__name__}")
     return posterior if isinstance(posterior, Target) else Target(posterior.log_likelihood, posterior.log_prior)
-
-
-def with_defaults(
-    posterior: Posterior, data: Batch | None, init: Params | None = None
-) -> tuple[Target, Batch, Params | None]:
-    """Return the target, its data and where to start: those given or, in place of None, the model's own."""
-    target = as_target(posterior)
-    if isinstance(posterior, PosteriorWithDefaults):
-        own_data, own_init = posterior.defaults()
-        data, init = own_data if data is None else data, own_init if init is None else init
-    return target, data, init
-
-
-def results_for_user(posterior: Posterior, tree: Results) -> Results:
-    """Return the results of a run under the model's own names and on its own scales, if it has some."""
-    return posterior.results(tree) if isinstance(posterior, PosteriorWithDefaults) else tree
