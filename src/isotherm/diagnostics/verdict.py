@@ -180,23 +180,17 @@ def statistics(tree: Results, bounds: Bounds) -> list[Line]:
     return lines
 
 
-class Law(NamedTuple):
-    """What the mean of a statistic should be, and how far off it may be."""
-
-    mean: float
-    allowed: float
-
-
-def temperature_law(tree: Results, values: np.ndarray, bounds: Bounds) -> Law:
-    """Return T and what chance does to a run that is right: errors grow with the temperature, so are scaled to T."""
+def temperature_law(tree: Results, values: np.ndarray, bounds: Bounds) -> tuple[float, float]:
+    """Return T, and how far the mean may be off: errors grow with the temperature, so are scaled to T."""
     T = float(tree.attrs.get("sampler_temperature", 1.0))
-    return Law(T, bounds.temperature * T + 3 * float(standard_errors(values)) / max(1.0, float(np.mean(values)) / T))
+    return T, bounds.temperature * T + 3 * float(standard_errors(values)) / max(1.0, float(np.mean(values)) / T)
 
 
-def friction_law(tree: Results, bounds: Bounds) -> Law | None:
-    """Return the law of a thermostat's friction ξ, if there is one: mean A, standard deviation 1/√(βμ)."""
+def friction_law(tree: Results, bounds: Bounds) -> tuple[float, float] | None:
+    """Return the mean A of a thermostat's friction ξ, if there is one, and how far it may be off; ξ has the standard
+    deviation 1/√(βμ)."""
     stats, T = tree["sample_stats"].to_dataset(), float(tree.attrs.get("sampler_temperature", 1.0))
     if not {"friction", "target_friction", "thermal_mass"} <= set(stats):
         return None
     A, mu = (float(stats[name].mean()) for name in ("target_friction", "thermal_mass"))
-    return Law(A, bounds.friction * max(1.0, A) + 5 * (T / mu) ** 0.5)
+    return A, bounds.friction * max(1.0, A) + 5 * (T / mu) ** 0.5
