@@ -68,7 +68,7 @@ def make_table(probabilities: ArrayLike, dtype: DTypeLike = np.float32, overwrit
     np.subtract(1, lacking, out=lacking)
     excess -= 1
     for each in (lacking, excess):
-        add_up(each)
+        np.cumsum(each, out=each)
     aliases, last = np.arange(share.size, dtype=np.int32), large.size - 1
     if small.size:
         for some in blocks(small.size):
@@ -88,14 +88,6 @@ def make_table(probabilities: ArrayLike, dtype: DTypeLike = np.float32, overwrit
         thresholds[some] = np.minimum(np.clip(share[some], 0, 1) * THRESHOLD_ONE, THRESHOLD_ONE - 1)
     del share
     return AliasTable(jnp.asarray(thresholds), jnp.asarray(aliases), jnp.asarray(weights))
-
-
-def add_up(numbers: np.ndarray) -> None:
-    """Replace numbers by their cumulative sum."""
-    for some in blocks(len(numbers)):
-        if some.start:
-            numbers[some.start] += numbers[some.start - 1]
-        numbers[some] = np.cumsum(numbers[some])
 
 
 def blocks(rows: int) -> Iterator[slice]:

@@ -1,7 +1,7 @@
 """The covariance S of the force and the curvature K of −log π, remembered over batches.
 
-An estimate is an average Ŝ ← Ŝ + κ(S − Ŝ) over batches, with κ = 1/t for all of them alike (`running`) or a memory of
-the last w or so (`windowed`). It gives coordinates in which Ŝ is diagonal, and what the curvature is along each of
+An estimate is an average Ŝ ← Ŝ + κ(S − Ŝ) over batches, with κ = 1/t for all of them alike or a memory of the last w
+or so (`windowed`). It gives coordinates in which Ŝ is diagonal, and what the curvature is along each of
 them. `Estimate` says what it can do; it comes in three sizes:
 
     Dense      Ŝ and K̂ themselves and the eigen-decomposition of Ŝ; d² memory
@@ -26,17 +26,10 @@ STALE_NOISE = 0.5  # of the noise that is remembered, at least, that a batch mus
 STALE_ERRORS = 4.0  # standard errors by which it must be less
 MOST_LEFT_OUT = 0.5  # of the noise along the eigenvectors of an average over few rows
 
-# Renewals
-
 POWER_STEPS = 32  # of the power method
 
 Condition = Bool[Array, ""]
 Coordinates = tuple[Float[Array, "..."], ...]  # an array for each of an estimate's Directions
-
-
-def running(count: Scalar) -> Scalar:
-    """κ = 1/t, t the number of this batch: every batch counts the same."""
-    return 1 / count
 
 
 def windowed(count: Scalar, window: Number) -> Scalar:

@@ -216,8 +216,8 @@ def first_step(run: Run, forces: Forces) -> float:
     mass = 1.0 if traits.mass is None else traits.mass
     w = jax.lax.rsqrt(jnp.asarray(mass, position.dtype))
     factor = np.eye(len(position)) if run.evaluation.target.curvature_is_identity else forces.factor
-    widths = np.linalg.svd(factor / np.broadcast_to(np.asarray(w, np.float64), position.shape)[:, None])[1]
-    narrowest = float(widths[-1])
+    scale = np.broadcast_to(np.asarray(w, np.float64), position.shape)
+    narrowest = float(np.linalg.svd(factor / scale[:, None])[1][-1])
     return narrowest if traits.has_momentum else narrowest**2
 
 
@@ -247,14 +247,13 @@ class Trials:
             if seen is None:
                 return Trial(step_size, None, end, False)
             z, last = self.positions(seen["position"]), end >= TRIAL_STEPS
-            if not last and "target_friction" in seen and is_drifting(seen["friction"]):
-                step, end = end, 2 * end
-                continue
-            if last or memory_of(z) <= FORGOTTEN or np.mean(z**2) > 1 + GROSS:  # else forces would tell nothing yet
+            adapts = "target_friction" in seen and is_drifting(seen["friction"])
+            tells = not adapts and (memory_of(z) <= FORGOTTEN or np.mean(z**2) > 1 + GROSS)  # else forces tell nothing
+            if last or tells:
                 found = self.bias(z)
-                forgotten = found.memory <= FORGOTTEN
-                if is_gross(found) or last or (forgotten and is_decided(found, self.bound)):
-                    passes = forgotten and excess(found, self.bound) <= 0 and not is_gross(found)
+                forgotten, gross = found.memory <= FORGOTTEN, max(excesses(found, GROSS)) > SURE
+                if gross or last or (forgotten and is_decided(found, self.bound)):
+                    passes = forgotten and max(excesses(found, self.bound)) <= 0 and not gross
                     return Trial(step_size, found, end, passes)
             step, end = end, 2 * end
 
@@ -272,27 +271,19 @@ def draws_of(parameters: int) -> int:
     return int(np.clip(2 ** round(np.log2(NUMBERS / parameters)), *DRAWS))
 
 
-def excess(found: Bias, bound: float) -> float:
-    """By how many standard errors the mean or the variance, the worse of the two, is beyond the bound."""
-    return float(max(_excesses(found, bound)))
-
-
 def is_decided(found: Bias, bound: float) -> bool:
     """Whether one of the two is surely beyond the bound, or each is surely within or known well enough."""
-    over = _excesses(found, bound)
+    over = excesses(found, bound)
     well = found.square_error <= TIGHT * bound**2, found.trace_error <= TIGHT * bound
     return max(over) > SURE or all(each < -SURE or known for each, known in zip(over, well, strict=True))
 
 
-def _excesses(found: Bias, bound: float) -> list[float]:
+def excesses(found: Bias, bound: float) -> list[float]:
+    """By how many standard errors the mean and the variance are beyond the bound."""
     least = np.finfo(np.float64).tiny
     mean = (found.square - bound**2) / max(found.square_error, least)
     variance = (abs(found.trace - 1) - bound) / max(found.trace_error, least)
     return [float(np.nan_to_num(each, nan=np.inf)) for each in (mean, variance)]
-
-
-def is_gross(found: Bias) -> bool:
-    return excess(found, GROSS) > SURE
 
 
 def search(trial: Callable[[float], Trial], first: float, bound: float) -> Found:
@@ -316,10 +307,10 @@ def search(trial: Callable[[float], Trial], first: float, bound: float) -> Found
 
 
 def no_step(trials: list[Trial], bound: float) -> str:
-    last, told = trials[-1], "; ".join(str(trial) for trial in trials[-2:])
-    why = f"; there, chains still remember their start after {last.steps:,} steps, and smaller steps are slower"
-    why = why if last.is_slow else ""
+    last, why = trials[-1], "; ".join(map(str, trials[-2:]))
+    if last.is_slow:
+        why += f"; there, chains still remember their start after {last.steps:,} steps, and smaller steps are slower"
     return (
-        f"no step size keeps the bias under {bound:g}: {told}{why}; use isotherm.fit or isotherm.eccadl, larger "
+        f"no step size keeps the bias under {bound:g}: {why}; use isotherm.fit or isotherm.eccadl, larger "
         "batches, or a larger bound"
     )
