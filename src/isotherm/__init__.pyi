@@ -1,6 +1,6 @@
 from . import bridges, diagnostics, models, samplers
 from .bridges.numpyro import from_numpyro
-from .data.on_disk import DataError
+from .data.on_disk.column import DataError
 from .data.processes import ProcessLost
 from .diagnostics.check import Verdict, check
 from .diagnostics.verdict import VerdictWarning
@@ -12,6 +12,7 @@ from .estimators import (
     BayesianPoissonRegression,
     DiscriminativeRBMClassifier,
 )
+from .lib.files import StoreError
 from .lib.version import __version__ as __version__
 from .paper import datasets
 from .posterior import Posterior
@@ -22,7 +23,6 @@ from .run.largest_step import largest_step
 from .run.resume import resume
 from .run.sample import sample
 from .samplers import Sampler, ccadl, eccadl, mccadl, msgld, sghmc, sgld, sgnht
-from .store import StoreError
 from .targets.anchor import anchor
 
 __all__ = [

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from isotherm.data import threefry
-from isotherm.data.on_disk import Column
+from isotherm.data.on_disk.column import Column
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Batch, Float, Int, Int32, RandomKey, UInt32
 

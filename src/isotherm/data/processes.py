@@ -20,7 +20,8 @@ from typing import TypeVar
 import jax
 import numpy as np
 
-from isotherm.data.on_disk import Column, host
+from isotherm.data.on_disk.column import Column
+from isotherm.data.on_disk.open_data import host
 from isotherm.lib.types import Batch
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import register_dataclass
 
 from isotherm.data.batches import AliasTable, Batches, gather, pad
-from isotherm.data.on_disk import Column
+from isotherm.data.on_disk.column import Column
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Batch, Bool, Float, Int, RandomKey, Scalar
 
@@ -154,9 +154,7 @@ def shard(mesh: Mesh, data: Batch, rows: list[int], table: AliasTable | None) ->
     mine = starts - starts[places * jax.process_index()]
 
     def block(column: np.ndarray | Column, place: int) -> np.ndarray:
-        part = np.asarray(column[mine[place] : mine[place + 1]])
-        part = part.astype(jax.dtypes.canonicalize_dtype(part.dtype), copy=False)
-        return pad(part, longest)
+        return pad(np.asarray(column[mine[place] : mine[place + 1]]), longest)
 
     columns = jax.tree.map(lambda column: _assembled(mesh, lambda place: block(column, place)), data)
     bounds = np.stack([starts[:-1], each], axis=1).astype(np.int32)

@@ -20,9 +20,9 @@ class StatusLine:
     """A line that says what is being done; silent unless `show` and standard error is a terminal."""
 
     def __init__(self, title: str, show: bool, *columns: str) -> None:
-        from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import SpinnerColumn, TimeElapsedColumn
 
-        words = map(TextColumn, (f"{title}: {{task.description}}", *columns))
+        words = f"{title}: {{task.description}}", *columns
         self.progress = progress_bar(show, SpinnerColumn(), *words, TimeElapsedColumn())
         self.task = self.progress.add_task("", total=None, passes="0.0")
 

@@ -213,11 +213,10 @@ def blocks(
     task: Task, draws: Draws, columns: Batch, rows: int, show: bool
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
     """Yield the first row of each block, and what the function returns there, by (row, …, draw); chain after chain."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
     held = {n: np.empty((task.rows, *out.shape, draws.count), out.dtype) for n, out in task.outputs.items()}
-    words = TextColumn("predicting"), TextColumn("rows")
-    with progress_bar(show, words[0], BarColumn(), MofNCompleteColumn(), words[1], TimeRemainingColumn()) as bar:
+    with progress_bar(show, "predicting", BarColumn(), MofNCompleteColumn(), "rows", TimeRemainingColumn()) as bar:
         line = bar.add_task("", total=rows)
         for first in range(0, rows, task.rows):
             last = min(rows, first + task.rows)

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from isotherm.data import processes
 from isotherm.data.batches import AliasTable, Batches, make_table, place
-from isotherm.data.on_disk import Column, on_disk
+from isotherm.data.on_disk.column import Column
+from isotherm.data.on_disk.open_data import on_disk
 from isotherm.data.sharded import CHAINS, ROWS, Shards, make_mesh, shard
 from isotherm.lib import arguments
 from isotherm.lib.types import Batch, Float, Json, Params

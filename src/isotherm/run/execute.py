@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from isotherm.data import processes
-from isotherm.data.on_disk import DataError
+from isotherm.data.on_disk.column import DataError
 from isotherm.diagnostics.constant_noise import NoiseChange
 from isotherm.diagnostics.convergence import FEWEST_DRAWS, Convergence, convergence
 from isotherm.diagnostics.verdict import VerdictWarning, doubts, shortfall
@@ -241,17 +241,11 @@ class StepBar:
     """Steps a second, kinetic temperature, time left; silent unless standard error is a terminal."""
 
     def __init__(self, total: int, done: int = 0) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
-        self.progress = progress_bar(
-            True,
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[speed]} steps/s"),
-            TextColumn("temperature {task.fields[temperature]}"),
-            TimeRemainingColumn(),
-        )
+        steps = "{task.description}", BarColumn(), MofNCompleteColumn()
+        rates = "{task.fields[speed]} steps/s", "temperature {task.fields[temperature]}"
+        self.progress = progress_bar(True, *steps, *rates, TimeRemainingColumn())
         self.task = self.progress.add_task("compiling", total=total, completed=done, speed="–", temperature="–")
 
     def see(self, chunk: Chunk) -> None:

@@ -105,10 +105,9 @@ class SpreadChains(Chains):
         begin = self._over_devices(start, (P(), self._data_spec, P(CHAINS), self._ids_spec, P()), P(CHAINS))
         return begin, self.run.sampler, self._data, self.run.starts[self.ids.numbers], self.ids, self.evaluation
 
-    def _over_devices(self, function: Callable[..., object], *specs: object, **options: object) -> Wrapped:
+    def _over_devices(self, function: Callable[..., object], ins: object, outs: object, **options: object) -> Wrapped:
         # What is replicated is so because all devices compute it from the same numbers; `same` checks that they do.
-        in_specs, out_specs = specs
-        mapped = jax.shard_map(function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+        mapped = jax.shard_map(function, mesh=self.mesh, in_specs=ins, out_specs=outs, check_vma=False)
         return jax.jit(mapped, compiler_options=options or None)
 
 

@@ -16,8 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm.data.batches import allocate
-from isotherm.data.on_disk import Column, MappedReader, SharedArray, host, mappable_columns
-from isotherm.lib.types import Array, Bool, Int, RandomKey
+from isotherm.data.on_disk.column import Column
+from isotherm.data.on_disk.mapped_reader import MappedReader, SharedArray, mappable_columns
+from isotherm.data.on_disk.open_data import host
+from isotherm.lib.types import Array, Int, RandomKey
 from isotherm.run.assemble import Run
 from isotherm.run.loop import Block, ChainIds, is_due, phase_key
 from isotherm.samplers.base import Phase, Renewing, extra_batches
@@ -68,7 +70,8 @@ class Programs:
         if isinstance(run.sampler, Renewing):
             self.phases["renewal"] = PhaseRows(run, ids, "renewal", self.row, self.steps)
             self.renewals = self.phases["renewal"].steps
-            self._due = jax.jit(self._are_due).lower(run.sampler, np.zeros(self.steps, np.int32)).compile()
+            due, steps = jax.vmap(is_due, (None, 0, None)), np.zeros(self.steps, np.int32)
+            self._due = jax.jit(due, static_argnums=2).lower(run.sampler, steps, run.starts.shape[1]).compile()
 
     @cached_property
     def init(self) -> PhaseRows:
@@ -94,9 +97,6 @@ class Programs:
             return first + len(steps), steps[:0]
         due = steps[np.asarray(self._due(run.sampler, np.resize(steps, self.steps)))[: len(steps)]]
         return (first + len(steps) if len(due) <= self.renewals else int(due[self.renewals])), due[: self.renewals]
-
-    def _are_due(self, sampler: Renewing[object], steps: Int[Array, " steps"]) -> Bool[Array, " steps"]:
-        return jax.vmap(lambda step: is_due(sampler, step, self.run.starts.shape[1]))(steps)
 
 
 class Ahead(NamedTuple):

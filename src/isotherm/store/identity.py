@@ -14,7 +14,8 @@ import numpy as np
 
 from isotherm.data import processes
 from isotherm.data.batches import Batches
-from isotherm.data.on_disk import Column, stream
+from isotherm.data.on_disk.column import Column
+from isotherm.data.on_disk.open_data import stream
 from isotherm.lib.types import Batch, Json, Params
 from isotherm.lib.version import __version__
 from isotherm.store.arrays import check_name

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isotherm.data.batches import AliasTable
-from isotherm.data.on_disk import Column, host, on_disk, open_columns, shapes, stream
+from isotherm.data.on_disk.column import Column
+from isotherm.data.on_disk.open_data import host, on_disk, open_columns, shapes, stream
 from isotherm.lib.optional import extra
 from isotherm.lib.types import Array, Batch, Float, Params, Scalar, Vector
 from isotherm.targets.evaluation import Evaluation

@@ -1,6 +1,6 @@
 """Rows in chunks, compressed or not, that their own library reads: Zarr's arrays, HDF5's chunked datasets."""
 
-from itertools import pairwise, product
+from itertools import product
 from typing import Protocol
 
 import numpy as np
@@ -72,12 +72,10 @@ class ChunkedRows(StoredRows):
 
     def pick(self, rows: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
         """Each chunk is read once, from the first to the last row that is wanted of it."""
-        begins = np.flatnonzero(np.diff(rows // self.chunk, prepend=-1)).tolist()
+        cuts = [*np.flatnonzero(np.diff(rows // self.chunk, prepend=-1)).tolist(), len(rows)]
 
         def one(begin: int, end: int) -> None:
             some, first = rows[begin:end], rows[begin]
             out[places[begin:end]] = self.read(int(first), int(some[-1]) + 1)[some - first]
 
-        jobs = [readers().submit(one, a, b) for a, b in pairwise([*begins, len(rows)])]
-        for job in jobs:
-            job.result()
+        list(readers().map(one, cuts[:-1], cuts[1:]))

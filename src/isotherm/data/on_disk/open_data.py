@@ -56,14 +56,13 @@ def host(column: ArrayLike | Column) -> Column | np.ndarray:
 
 def shapes(data: Batch) -> Batch:
     """Return data with the shapes and dtypes that the device would see in place of columns on disk."""
-    return jax.tree.map(
-        lambda leaf: (
-            jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype))
-            if isinstance(leaf, Column)
-            else leaf
-        ),
-        data,
-    )
+
+    def shape(leaf: ArrayLike | Column) -> ArrayLike | jax.ShapeDtypeStruct:
+        if not isinstance(leaf, Column):
+            return leaf
+        return jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype))
+
+    return jax.tree.map(shape, data)
 
 
 def stream(data: Batch, size: int | None = None) -> Iterator[tuple[int, Batch]]:

@@ -4,7 +4,7 @@ import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import pairwise, repeat
+from itertools import repeat
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class RawRows(StoredRows):
         try:
             self.file = os.open(name, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         except OSError as error:
-            raise DataError(error.errno, f"{name} cannot be read: {error.strerror}") from error
+            raise self._fault(error) from error
         weakref.finalize(self, os.close, self.file)
 
     @property
@@ -50,16 +50,12 @@ class RawRows(StoredRows):
         return np.ascontiguousarray(rows).view(self.dtype).reshape(last - first, *self.shape[1:])
 
     def pick(self, rows: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
-        if not len(rows) or not self.row_bytes:
-            return None
-        parts = max(1, min(READER_THREADS, len(rows) // READ_ROWS))
-        if parts == 1:
-            return self._pick(rows, places, out)
-        cuts = np.linspace(0, len(rows), parts + 1).astype(int)
-        jobs = [readers().submit(self._pick, rows[a:b], places[a:b], out) for a, b in pairwise(cuts)]
-        for job in jobs:
-            job.result()
-        return None
+        parts = min(READER_THREADS, len(rows) // READ_ROWS)
+        if parts > 1 and self.row_bytes:
+            cuts = np.linspace(0, len(rows), parts + 1).astype(int)
+            list(readers().map(lambda a, b: self._pick(rows[a:b], places[a:b], out), cuts[:-1], cuts[1:]))
+        elif self.row_bytes:
+            self._pick(rows, places, out)
 
     def _pick(self, rows: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
         for some in (slice(first, first + READ_ROWS) for first in range(0, len(rows), READ_ROWS)):
