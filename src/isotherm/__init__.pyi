@@ -4,14 +4,8 @@ from .data.on_disk.column import DataError
 from .data.processes import ProcessLost
 from .diagnostics.check import Verdict, check
 from .diagnostics.verdict import VerdictWarning
-from .estimators import (
-    BayesianLinearRegression,
-    BayesianLogisticRegression,
-    BayesianMLPClassifier,
-    BayesianMLPRegressor,
-    BayesianPoissonRegression,
-    DiscriminativeRBMClassifier,
-)
+from .estimators.linear import BayesianLinearRegression, BayesianLogisticRegression, BayesianPoissonRegression
+from .estimators.networks import BayesianMLPClassifier, BayesianMLPRegressor, DiscriminativeRBMClassifier
 from .lib.files import StoreError
 from .lib.version import __version__ as __version__
 from .paper import datasets

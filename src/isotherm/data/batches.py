@@ -42,8 +42,7 @@ class AliasTable(NamedTuple):
 
 
 def make_table(probabilities: ArrayLike, dtype: DTypeLike = np.float32, overwrite: bool = False) -> AliasTable:
-    """Return the table of N positive numbers, which need not add up to 1. `overwrite`: an array of float64 may be
-    overwritten, to save memory.
+    """Return the table of N positive numbers, of any sum. `overwrite`: an array of float64 may be overwritten.
 
     A row with more than its share 1/N fills up those with less, in order: small row k takes what it lacks from the
     first large row whose excess is not used up by then, and a large row that has given too much takes from the next
@@ -98,8 +97,7 @@ def blocks(rows: int) -> Iterator[slice]:
 def place(column: ArrayLike | Column) -> Array | Column:
     """Put a column on the device, or, if it is on disk, in the dtype that the device will see.
 
-    On a CPU a large one goes to memory that NumPy allocates, which has huge pages: with fewer TLB misses, a step on
-    10,000,000 rows takes a fifth less."""
+    On a CPU a large one goes to NumPy's memory, whose pages are huge: a step on 10,000,000 rows takes a fifth less."""
     if isinstance(column, Column):
         return column.astype(jax.dtypes.canonicalize_dtype(column.dtype))
     if jax.default_backend() != "cpu" or isinstance(column, jax.Array):
@@ -197,8 +195,7 @@ class Batches:
 
 
 class ExtraBatch(NamedTuple):
-    """A batch besides that of the force: its number of rows (all there are, if there are fewer), and the first step at
-    which it is not used any more."""
+    """A batch besides that of the force: its rows, all if there are fewer, and the first step that does not use it."""
 
     rows: int
     until: int = 2**31 - 1
@@ -216,9 +213,8 @@ def gather(rows: Int[Array, " n"], data: Batch) -> Batch:
 
 
 def waits_for_memory(column: Array) -> bool:
-    """Return whether a gather spends much of its time waiting for memory: the column is larger than a core's cache.
-    To gather a number or two a row is as quick as a prefetch, and of long rows the hardware prefetches most itself
-    (benchmarks/gather.py)."""
+    """Return whether a gather waits for memory: the column is larger than a core's cache, and rows are neither so short
+    that a prefetch takes as long, nor so long that the hardware prefetches most itself (benchmarks/gather.py)."""
     row = column.nbytes // column.shape[0]
     return jax.default_backend() == "cpu" and column.nbytes >= CACHE_BYTES and LINE // 4 <= row <= 8 * LINE
 

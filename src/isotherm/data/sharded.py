@@ -103,8 +103,7 @@ class Shards:
 
 
 def make_mesh(devices: int | Sequence[jax.Device] | None, over: str, chains: int) -> Mesh | None:
-    """Return the devices by (chains, rows), if they are not just the one that JAX uses anyway: those given, the first
-    `devices`, or all.
+    """Return the devices by (chains, rows): those given, the first `devices`, or all; None for the one JAX uses anyway.
 
     Each process has the same number of them and holds rows of its own. Within a process `over` says what is spread over
     its devices: "chains", as equally as can be, or "rows".

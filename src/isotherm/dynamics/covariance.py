@@ -246,11 +246,10 @@ class Dense(NamedTuple):
             K = jax.lax.cond(curvature_due, lambda: blend(K, local.dense_curvature(S), half), lambda: K)
             concentration = (1 - weight) ** 2 * self.concentration + weight**2
             # Less noise than remembered, by more than chance, is a way that is not over; it says nothing of the rows.
-            found = jnp.where(
-                stale, 0, jnp.maximum(1 - 1 / jnp.maximum(ratio, STALE_NOISE), -chance) / self.concentration
-            )
-            left_out = blend(self.left_out, found, weight), jnp.full_like(weight, local.parameters_a_row)
-            return self._of(count, blend(self.average, S, weight), K, local, concentration, *left_out)
+            found = jnp.maximum(1 - 1 / jnp.maximum(ratio, STALE_NOISE), -chance) / self.concentration
+            left_out = blend(self.left_out, jnp.where(stale, 0, found), weight)
+            known = concentration, left_out, jnp.full_like(weight, local.parameters_a_row)
+            return self._of(count, blend(self.average, S, weight), K, local, *known)
 
         after: Dense = jax.lax.cond(due, renew, lambda: self)
         return after

@@ -45,8 +45,7 @@ POLES = {32: 14, 64: 26}  # by bits, as many as the precision is worth: rounding
 
 
 def decay(diagonal: Float[Array, " k"], beside: Float[Array, " k"]) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-    """Return exp(−T)e₁, no longer than e₁, and φ(T)e₁ of the T with this diagonal and beside[i] left of its i-th entry;
-    beside[0] is not used."""
+    """Return exp(−T)e₁, no longer than e₁, and φ(T)e₁; T has this diagonal, and beside[i] left of its entry i > 0."""
     bits = max(32, jnp.finfo(diagonal.dtype).bits)
     z, c = (jnp.asarray(values, f"complex{2 * bits}") for values in contour(POLES[bits]))
     rows = _first_column(diagonal.astype(z.dtype), beside.astype(z.dtype), z)
@@ -125,8 +124,7 @@ class Krylov(NamedTuple):
         """Return the space with its last vector, without the product that would give its α and the β after it.
 
         They are guessed, α as 2β and the β after it as β, to which the coefficients of a spectrum that fills an
-        interval from 0 tend. So the space is nearly as good as one with a further product (Saad 1992 has 0 for
-        both)."""
+        interval from 0 tend (Saad 1992 has 0): the space is nearly as good as one with a further product."""
         j, beta = self.size, self.residual
         return self._replace(alphas=_put(self.alphas, 2 * beta, j, 0), betas=_put(self.betas, beta, j, 0), size=j + 1)
 

@@ -1,20 +1,5 @@
 """Bayesian models as scikit-learn estimators: `fit` is `isotherm.fit`, predictions are averages over the posterior."""
 
-from isotherm.lib.optional import extra
+from isotherm.lib.optional import require
 
-with extra("estimators", "an estimator"):
-    from isotherm.estimators.linear import (
-        BayesianLinearRegression,
-        BayesianLogisticRegression,
-        BayesianPoissonRegression,
-    )
-    from isotherm.estimators.networks import BayesianMLPClassifier, BayesianMLPRegressor, DiscriminativeRBMClassifier
-
-__all__ = [
-    "BayesianLinearRegression",
-    "BayesianLogisticRegression",
-    "BayesianMLPClassifier",
-    "BayesianMLPRegressor",
-    "BayesianPoissonRegression",
-    "DiscriminativeRBMClassifier",
-]
+require("sklearn", "estimators", "an estimator")

@@ -41,9 +41,8 @@ class NetworkModel(BayesianEstimator):
     def _messages(self, caught: list[warnings.WarningMessage]) -> list[str]:
         """Return how chains ended, and what speaks against the predictions."""
         ended = [str(each.message) for each in caught if "diverged" in str(each.message)]
-        return ended + [
-            f"do not rely on this fit yet: {line.sentence}" for line in self._lines(UNASKED) if not line.good
-        ]
+        bad = [line.sentence for line in self._lines(UNASKED) if not line.good]
+        return ended + [f"do not rely on this fit yet: {sentence}" for sentence in bad]
 
     def _check(self) -> Verdict:
         return Verdict((*diverged(self._tree), *self._lines(STRICT)), (OTHER_MODES, PERMUTED), 0.0)

@@ -17,6 +17,7 @@ import numpy as np
 from jax.extend.core import Jaxpr, subjaxprs
 
 from isotherm.data.batches import pad
+from isotherm.data.on_disk.open_data import device_shape
 from isotherm.diagnostics.verdict import good_chains
 from isotherm.lib import arguments
 from isotherm.lib.progress import progress_bar
@@ -164,10 +165,10 @@ class Task(NamedTuple):
 
 def make_task(function: Function, draws: Draws, columns: Batch, rows: int) -> Task:
     """Return what the function returns, and blocks in which it needs little memory."""
-    params, example = jax.tree.map(_shape, draws.params), jax.tree.map(lambda column: _shape(column, 1), columns)
+    example = jax.tree.map(lambda column: device_shape(column, 1), columns)
     try:
         hash(function)
-        program, shapes = jax.make_jaxpr(function, return_shape=True)(params, example)
+        program, shapes = jax.make_jaxpr(function, return_shape=True)(jax.tree.map(device_shape, draws.params), example)
     except Exception as error:
         raise ValueError(
             f"function(params, example) does not fit the draws and the data: it raised {type(error).__name__}: {error}"
@@ -184,10 +185,6 @@ def make_task(function: Function, draws: Draws, columns: Batch, rows: int) -> Ta
     work = cell + _bytes_of(program.jaxpr)
     size = _power(rows, VALUES // (draws.count * cell), WORK // work)
     return Task(function, outputs, size, _power(draws.each, MOST_DRAWS, WORK // (size * work)))
-
-
-def _shape(array: np.ndarray, skip: int = 0) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(np.shape(array)[skip:], jax.dtypes.canonicalize_dtype(array.dtype))
 
 
 def _power(number: int, *bounds: int) -> int:

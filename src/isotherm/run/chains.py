@@ -71,8 +71,7 @@ class Chains:
         return [start(run.sampler, each, run.starts[ids.numbers], ids, run.evaluation) for each, ids in parts]
 
     def reach(self, plan: Plan, step: int) -> int:
-        """Return how far one can go from a step with the rows that are in memory, waiting for some if there are none.
-        DataError if they cannot be read."""
+        """Return how far one can go with the rows in memory, waiting for some if need be; DataError if that fails."""
         return plan.steps if self._feed is None else self._feed.at(step, plan.steps).last
 
     def advance(self, plan: Plan, first: int, last: int) -> Draws:

@@ -1,10 +1,9 @@
 """`isotherm.largest_step`: the largest step size of a sampler whose bias is under a bound, without a reference.
 
-The bias of a step size is measured on a short run by the forces at its draws (diagnostics/stein.py): how far the mean
-is off, in posterior standard deviations, and the variance over the true one. All runs start at the same draws of the
-Gaussian that approximates the posterior. Each goes on, twice as long each time, until its chains have forgotten where
-they started and the bias is on one side of the bound, or so near to it that it does not matter on which; it is
-measured on the second half.
+The bias of a step size is measured on the second half of a run by the forces at its draws (diagnostics/stein.py): how
+far the mean is off, in posterior standard deviations, and the variance over the true one. All runs start at the same
+draws of the Gaussian that approximates the posterior. Each goes on, twice as long each time, until its chains have
+forgotten where they started and the bias is on one side of the bound, or so near that it does not matter on which.
 """
 
 import dataclasses
@@ -258,8 +257,7 @@ class Trials:
             step, end = end, 2 * end
 
     def positions(self, draws: np.ndarray) -> np.ndarray:
-        """Positions in standard deviations. At temperature T these are √T times as large, and the force of what is
-        drawn is 1/T of the posterior's."""
+        """Positions in standard deviations, which at temperature T are √T times as large, and forces 1/T as large."""
         return np.asarray(self.forces.positions(draws) / self.root_temperature)
 
     def bias(self, z: np.ndarray) -> Bias:

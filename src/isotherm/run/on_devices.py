@@ -44,8 +44,7 @@ class SpreadChains(Chains):
             return [begin(*arguments)]
 
     def advance(self, plan: Plan, first: int, last: int) -> Draws:
-        """Make the steps; where a chain diverges, which may be because a batch had more rows on a device than there was
-        room for, repeat them with room for all."""
+        """Make the steps; if a chain diverges, perhaps as a batch had too many rows, repeat them with room for all."""
         before, bad = self._carries, self.first_bad_steps
         draws = self._advanced(self.program, self._data, plan, first, last)
         if isinstance(self._data, Shards) and (self.first_bad_steps != bad).any():

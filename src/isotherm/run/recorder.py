@@ -160,8 +160,7 @@ class Recorder:
 
 class StoreRecorder(Recorder):
     """Has a thread write draws in chunks and state in checkpoints, in order, and forgets them. `header` says what the
-    run is and where it stands; `tail` are the draws that are in no chunk yet. The first of several processes writes;
-    others count draws."""
+    run is and where it stands; `tail` are the draws in no chunk yet. Of several processes the first writes."""
 
     keeps_state = True
 

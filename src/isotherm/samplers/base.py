@@ -201,8 +201,7 @@ class Thermostat(Overdamped):
     def letters(self, key: RandomKey, position: Vector, force: Vector, moves: Moves) -> dict[str, "Letter"]:
         """Return A, B, O and D; the i-th O of the moves takes the i-th row of normal(key, (number of O's, d))."""
         w, mu = self.inverse_root_mass(position), self.thermal_mass_of(position)
-        rows = sum(letter == "O" for letter, _ in moves)
-        noise = normals(key, rows, position)
+        noise = normals(key, sum(letter == "O" for letter, _ in moves), position)
 
         def ornstein_uhlenbeck(s: State, t: Number) -> State:
             p = flows.ornstein_uhlenbeck(s.momentum, next(noise), s.friction, self.friction, self.temperature, t)

@@ -191,8 +191,7 @@ class ECCAdL(Thermostat):
         return homecoming.trust(step, self._needs(like.size).ramp_steps, like.dtype)
 
     def _own_scale(self, position: Vector, noisy: Noisy) -> Vector | tuple[()]:
-        """Return M^(−1/2) if it is the sampler's choice: where the step size is and no mass is given, and K
-        measured."""
+        """Return M^(−1/2) if it is the sampler's choice: where the step size is, K is measured and no mass is given."""
         is_own = self.step_size is None and self.mass is None and not noisy.curvature_is_identity
         if not (is_own and self._needs(position.size).scales):
             return ()
@@ -215,10 +214,8 @@ class ECCAdL(Thermostat):
     def _inflation(self, state: State, estimate: Estimate, noisy: Noisy, step: Int[Array, ""]) -> Scalar:
         large = noisy.on("distance", state.position)
         force = self._whitening(state.memory.scale, state.position) * large.force
-        settings = large.sampling, self.temperature, noisy.curvature_ratio
-        return homecoming.measured_inflation(
-            estimate, force, state.momentum, *settings, self._trust(step, state.position)
-        )
+        settings = large.sampling, self.temperature, noisy.curvature_ratio, self._trust(step, force)
+        return homecoming.measured_inflation(estimate, force, state.momentum, *settings)
 
 
 def _curvature_bound(noisy: Noisy) -> float:

@@ -4,8 +4,7 @@
     dp = F̃(θ) dt − A p dt + √(2(A − B̂)/β) M^(1/2) dW
 
 leaves exp(−βU(θ)) invariant if B̂ = (h/2)β S is the noise that the force itself brings. B̂ is hard to know; with the
-usual B̂ = 0 the chain is hotter than it should be. Explicit discretisation: friction acts on the old p, θ moves with
-the new.
+usual B̂ = 0 the chain is too hot. Explicit discretisation: friction acts on the old p, θ moves with the new.
 """
 
 from dataclasses import dataclass

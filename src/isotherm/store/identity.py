@@ -120,9 +120,8 @@ def numerics() -> dict[str, str]:
 
 
 def fingerprint(data: Batch, by_rows: bool = False) -> list[Json]:
-    """Return name, shape, dtype and SHA-256 of each array of the data, as the device sees it. Where there are several
-    processes, or `by_rows`, a sum over rows (`row_digest`) is in place of SHA-256, which no process can compute of the
-    rows of all."""
+    """Return name, shape, dtype and SHA-256 of each array of the data, as the device sees it. Of several processes, or
+    `by_rows`, a sum over rows (`row_digest`) is in place of SHA-256, which no process can compute of all rows."""
     counts = processes.row_counts(data)
     by_rows = by_rows or processes.several()
     first = sum(counts[: jax.process_index()])
@@ -198,10 +197,8 @@ def probe(evaluation: Evaluation, starts: np.ndarray, data: Batch) -> Json:
     rows = np.linspace(0, evaluation.batches.population - 1, PROBE_ROWS).round().astype(np.int32)
     some = processes.rows_of(data, rows)
     likelihoods, priors = (np.asarray(values, np.float64) for values in _densities(evaluation, positions, some))
-    return {
-        "log_likelihood": likelihoods.reshape(len(positions), PROBE_BLOCKS, -1).sum(axis=2).tolist(),
-        "log_prior": priors.tolist(),
-    }
+    sums = likelihoods.reshape(len(positions), PROBE_BLOCKS, -1).sum(axis=2)
+    return {"log_likelihood": sums.tolist(), "log_prior": priors.tolist()}
 
 
 @jax.jit
@@ -256,8 +253,10 @@ def nest(params: Params) -> Json | str | None:
     return None if None in children else {**node, "of": children}
 
 
-def zeros(stored: Json) -> Params | None:
-    """Return parameters of a stored layout, all zero; None if its nest could not be stored."""
+def zeros(stored: Json) -> Params:
+    """Return parameters of a stored layout, all zero; refuse one whose nest could not be stored."""
+    if stored["nest"] is None:
+        raise ValueError("its parameters are not a nest of dicts, lists and tuples; pass init= again")
     leaves = iter(stored["leaves"])
 
     def rebuild(node: object) -> Params:
@@ -273,4 +272,4 @@ def zeros(stored: Json) -> Params | None:
                 return tuple(rebuild(child) for child in children)
         raise ValueError(f"parameters cannot be nested as {str(node)[:100]}")
 
-    return None if stored["nest"] is None else rebuild(stored["nest"])
+    return rebuild(stored["nest"])

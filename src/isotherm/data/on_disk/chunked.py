@@ -22,8 +22,7 @@ class Sliceable(Protocol):
 
 
 class ChunkedRows(StoredRows):
-    """`chunks` is the shape of a chunk, or only its number of rows. `fill` is what a missing chunk reads as, where that
-    is no error."""
+    """`chunks`: a chunk's shape, or its number of rows; `fill`: what a missing chunk reads as, if that is no error."""
 
     def __init__(self, name: str, array: Sliceable, chunks: tuple[int, ...], fill: float | None = None) -> None:
         self.name, self.array, self.chunk = name, array, max(1, chunks[0])

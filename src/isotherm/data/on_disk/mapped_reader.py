@@ -91,8 +91,7 @@ class MappedReader:
 
 
 def mappable_columns(columns: Sequence[object]) -> list[int]:
-    """Return the numbers of the columns that a separate process may map; none if they are more than half of memory, as
-    the page cache may not hold them."""
+    """Return the numbers of the columns that a separate process may map; none if they fill more than half of memory."""
     if not hasattr(os, "memfd_create") or not sys.executable or getattr(sys, "frozen", False):
         return []
     some = {number: raw for number, column in enumerate(columns) if (raw := _raw_rows(column)) is not None}

@@ -13,7 +13,7 @@ from isotherm.data.on_disk.chunked import ChunkedRows
 from isotherm.data.on_disk.column import Column, StoredRows, read_ahead
 from isotherm.data.on_disk.free_memory import available
 from isotherm.data.on_disk.raw import RawRows
-from isotherm.lib.types import Batch
+from isotherm.lib.types import Array, Batch
 
 if TYPE_CHECKING:
     import h5py
@@ -56,13 +56,12 @@ def host(column: ArrayLike | Column) -> Column | np.ndarray:
 
 def shapes(data: Batch) -> Batch:
     """Return data with the shapes and dtypes that the device would see in place of columns on disk."""
+    return jax.tree.map(lambda leaf: device_shape(leaf) if isinstance(leaf, Column) else leaf, data)
 
-    def shape(leaf: ArrayLike | Column) -> ArrayLike | jax.ShapeDtypeStruct:
-        if not isinstance(leaf, Column):
-            return leaf
-        return jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype))
 
-    return jax.tree.map(shape, data)
+def device_shape(array: Array | np.ndarray | Column, skip: int = 0) -> jax.ShapeDtypeStruct:
+    """Return the shape, without the first `skip` axes, and the dtype that the device would see."""
+    return jax.ShapeDtypeStruct(array.shape[skip:], jax.dtypes.canonicalize_dtype(array.dtype))
 
 
 def stream(data: Batch, size: int | None = None) -> Iterator[tuple[int, Batch]]:
