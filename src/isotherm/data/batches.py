@@ -103,8 +103,7 @@ def place(column: ArrayLike | Column) -> Array | Column:
     if jax.default_backend() != "cpu" or isinstance(column, jax.Array):
         return jnp.asarray(column)
     dtype = jax.dtypes.canonicalize_dtype(np.asarray(column).dtype)
-    size = np.size(column) * dtype.itemsize
-    if size < CACHE_BYTES or dtype.kind not in "fiu":
+    if np.size(column) * dtype.itemsize < CACHE_BYTES or dtype.kind not in "fiu":
         return jnp.asarray(column)
     array = allocate(np.shape(column), dtype)
     array[...] = column

@@ -111,11 +111,10 @@ def make_mesh(devices: int | Sequence[jax.Device] | None, over: str, chains: int
     if over not in (CHAINS, ROWS):
         raise ValueError(f'spread must be "chains" or "rows", got {over!r}')
     by_process = _devices(devices)
-    each = by_process.shape[1]
     if over == ROWS:
         arranged = by_process.reshape(1, -1)
     else:
-        chains_of_one = -(-chains // each)
+        chains_of_one = -(-chains // by_process.shape[1])
         arranged = by_process[:, : -(-chains // chains_of_one)].T
     if arranged.size == 1 and arranged.item() == jnp.zeros(()).device:
         return None

@@ -29,18 +29,10 @@ from isotherm.targets.noisy import Covariance
 Matvec = Callable[[Vector], Vector]
 Bound = tuple[Scalar, Scalar, Scalar]  # Π tβ_j/k!, det(I + tT/m) and the determinant before it
 
-# For a space whose size is chosen by tolerance: the error allowed, as a fraction of the effect of S's own sampling
-# error, and the largest size.
-FRACTION, MOST = 0.1, 8
-
-# The largest number of scaled Taylor stages; beyond it (‖tS‖ of about 1e4) the answer is NaN rather than a hang.
-STAGES = 1000
-
-# Products with S for the Ritz values that bound ‖S‖, by which Taylor's stages are chosen. Fewer are cheaper, but their
-# larger residual loosens the bound: there are then more stages than needed.
-RITZ = 16
-
-
+FRACTION = 0.1  # the error allowed, over the effect of S's own sampling error, where it decides the size of a space,
+MOST = 8  # and the largest size
+STAGES = 1000  # of Taylor's series, at most; beyond it (‖tS‖ of about 1e4) the answer is NaN rather than a hang
+RITZ = 16  # products with S for the Ritz values that bound ‖S‖: fewer are cheaper, but then stages are more than needed
 POLES = {32: 14, 64: 26}  # by bits, as many as the precision is worth: rounding grows by 1.2 with each
 
 

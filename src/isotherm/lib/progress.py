@@ -1,6 +1,5 @@
 """Progress on standard error, where somebody looks at it."""
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class StatusLine:
         self.progress.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.progress.stop()
 
 

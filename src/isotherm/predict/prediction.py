@@ -308,9 +308,7 @@ class AllValues:
         self.group = "log_likelihood" if log_likelihood else "predictions"
         self.names = {name: "y" if log_likelihood and name == "prediction" else name for name in task.outputs}
         self.dims = {name: ["chain", "draw", "row", *_own_dims(name, out.ndim)] for name, out in task.outputs.items()}
-        counted = {"chain": draws.chains, "draw": draws.each}
-        labels = draws.dataset.coords
-        self.labels = {name: labels[name].values if name in labels else np.arange(n) for name, n in counted.items()}
+        self.labels = {name: draws.dataset[name].values for name in ("chain", "draw")}
         self.arrays: dict[str, np.ndarray | StoredArray] = {}
         shapes = {name: (*self.by_draw, rows, *output.shape) for name, output in task.outputs.items()}
         if path is None:

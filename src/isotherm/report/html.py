@@ -89,8 +89,3 @@ def pictures(title: str, named: Iterable[tuple[str, bytes]], caption: str) -> st
     images = "".join(image(png, f"{title} {name}".strip()) for name, png in named)
     head = f"<h3>{escape(title)}</h3>" if title else ""
     return f'{head}<figure><div class="side-by-side">{images}</div><figcaption>{escape(caption)}</figcaption></figure>'
-
-
-def wide_picture(png: bytes, caption: str) -> str:
-    """Return a picture of several panels, which is scrolled on narrow screens."""
-    return f'<figure><div class="scroll">{image(png, caption)}</div><figcaption>{escape(caption)}</figcaption></figure>'

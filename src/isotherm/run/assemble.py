@@ -56,7 +56,10 @@ class RunSettings:
             return target.row_probabilities
         if isinstance(self.probabilities, AliasTable):
             return self.probabilities
-        checks.check_no_table(target)
+        if target.row_probabilities is not None:
+            raise ValueError(
+                "probabilities must not be given with an anchored posterior, which has its own; leave them out"
+            )
         return make_table(processes.joined(np.array(self.probabilities, np.float64)))
 
     def mesh(self, data: Batch) -> Mesh | None:

@@ -71,11 +71,8 @@ def execute(
     schedule, outside = Schedule(plan, goal, recorder), DrawsOutsidePrior()
     noise = NoiseChange() if noise_matters(chains.run, plan) else None
     bar = StepBar(plan.steps, step) if progress and processes.is_first() else None
-    with (
-        interruptible(and_terminated=recorder.keeps_state) as stop,
-        bar.progress if bar else nullcontext(),
-        one_lapack_thread(),
-    ):
+    shown = nullcontext() if bar is None else bar.progress
+    with interruptible(and_terminated=recorder.keeps_state) as stop, shown, one_lapack_thread():
         chains.wait_for_compiler()
         chunks = Chunks(chains, schedule, step, seconds, stop)
         try:
@@ -298,8 +295,7 @@ class Stop:
 
 @contextmanager
 def interruptible(and_terminated: bool = False) -> Iterator[Stop]:
-    """Let Ctrl-C set the stop, so that a loop can end at a good place; a second Ctrl-C interrupts at once. SIGTERM and
-    SIGHUP set it too if `and_terminated`, unless they are ignored."""
+    """Let Ctrl-C set the stop, so that a loop ends well; SIGTERM and SIGHUP too if `and_terminated`, unless ignored."""
     stop = Stop()
     if threading.current_thread() is threading.main_thread():  # others have no handlers to set
         ending = (signal.SIGTERM, signal.SIGHUP) if and_terminated else ()

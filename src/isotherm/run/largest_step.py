@@ -163,7 +163,7 @@ def surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Ru
 
 def pilot_surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Forces, int]:
     """Return the same where the posterior cannot be anchored: what a run of eccadl finds from the user's start."""
-    posterior, params = run.evaluation.target, run.evaluation.target.params(jnp.asarray(run.starts[0]))
+    target, params = run.evaluation.target, run.evaluation.target.params(jnp.asarray(run.starts[0]))
     pilot = run._replace(sampler=eccadl(), starts=np.repeat(run.starts[:1], CHAINS, axis=0))
     plan = Plan(PILOT, PILOT // 2, PILOT // 2 // DRAWS[0])
     with StatusLine(TITLE, progress) as status, closing(make_chains(pilot)) as chains, one_lapack_thread():
@@ -177,8 +177,7 @@ def pilot_surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tu
         )
     draws = seen["position"]
     with Passes(run.batches.population, progress) as passes:
-        plain = posterior.plain
-        forces = Forces.around(draws.mean(axis=(0, 1)), spread_of(draws), plain, params, run.data, rng, passes)
+        forces = Forces.around(draws.mean(axis=(0, 1)), spread_of(draws), target.plain, params, run.data, rng, passes)
         size = forces.quiet_size(forces.positions(draws))
     forces.passes = Passes(run.batches.population, show=False)
     return starting_at(run, draws[:, -1]), forces, size

@@ -120,8 +120,7 @@ class Recorder:
 
     def watched_draws(self) -> np.ndarray:
         """Return the draws so far by (chain, draw, parameter), of the parameters that a goal watches."""
-        positions = self.joined()["position"]
-        return positions[..., self.labels.watched].swapaxes(0, 1)
+        return self.joined()["position"][..., self.labels.watched].swapaxes(0, 1)
 
     @property
     def count(self) -> int:

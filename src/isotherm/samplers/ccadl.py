@@ -58,8 +58,7 @@ def ccadl(
     Args:
         step_size: h, a number, a function of the step index, or "auto", which `isotherm.largest_step` then finds.
         friction: A, the effective friction; ξ starts there.
-        temperature: 1/β.
-        thermal_mass: μ; "auto" is the number of parameters.
+        temperature, thermal_mass: 1/β, and μ; "auto" is the number of parameters.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.
         covariance: "dense" keeps a d×d average (it was once called "full"), "diagonal" its diagonal.
     """

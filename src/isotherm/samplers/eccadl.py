@@ -19,8 +19,8 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
 from isotherm.data.batches import ExtraBatch
-from isotherm.dynamics import flows, homecoming, scaling
-from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Estimate, Local, Needs
+from isotherm.dynamics import flows, homecoming
+from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Estimate, Local, Needs, inverse_root_mass
 from isotherm.dynamics.low_rank import LowRank
 from isotherm.dynamics.pace import CURVATURE_BOUND, IDENTITY_BOUND, Pace, Rules
 from isotherm.dynamics.renewals import LONGEST_INTERVAL, Calendar, is_power_of_two
@@ -197,7 +197,7 @@ class ECCAdL(Thermostat):
             return ()
         noisy = noisy.on("estimate", position)
         expected, K = noisy.curvature_ratio * noisy.covariance.diagonal(), noisy.curvature
-        return scaling.inverse_root_mass(expected, None if K is None else jnp.diagonal(K.dense(position)))
+        return inverse_root_mass(expected, None if K is None else jnp.diagonal(K.dense(position)))
 
     def _whitening(self, scale: Vector | tuple[()], position: Vector) -> Vector | Number:
         return self.inverse_root_mass(position) if isinstance(scale, tuple) else scale

@@ -45,8 +45,7 @@ def sghmc(
 
     Args:
         step_size: h, a number, a function of the step index, or "auto", which `isotherm.largest_step` then finds.
-        friction: A.
-        temperature: 1/β.
+        friction, temperature: A and 1/β.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.
         noise_estimate: B̂, the part of the noise that the force is thought to bring itself; at most `friction`.
     """

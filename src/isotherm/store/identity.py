@@ -172,8 +172,7 @@ def row_digest(array: np.ndarray | Column, first: int) -> str:
 def data_differences(stored: list[Json], data: Batch) -> Iterator[str]:
     """Yield a sentence for each array of `data` that differs from the stored fingerprint."""
     by_rows = any(entry["sha256"].startswith(BY_ROWS) for entry in stored)
-    now_entries = fingerprint(data, by_rows)
-    then, now = ({entry["name"]: entry for entry in entries} for entries in (stored, now_entries))
+    then, now = ({entry["name"]: entry for entry in entries} for entries in (stored, fingerprint(data, by_rows)))
     for name in sorted(then.keys() ^ now.keys()):
         yield f"{name} is {'missing' if name in then else 'new'}"
     for name in sorted(then.keys() & now.keys()):

@@ -166,14 +166,6 @@ def chosen_batch_size(target: Target, batch_size: int | None) -> int:
     return size
 
 
-def check_no_table(target: Target) -> None:
-    """Refuse row probabilities for a target that has its own."""
-    if target.row_probabilities is not None:
-        raise ValueError(
-            "probabilities must not be given with an anchored posterior, which has its own; leave them out"
-        )
-
-
 def check_table(table: AliasTable, population: int, replace: bool) -> None:
     """Refuse row probabilities of other rows, or with batches without replacement."""
     if len(table.weights) != population:

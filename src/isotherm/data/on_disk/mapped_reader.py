@@ -5,7 +5,7 @@ of rows of 1 kB, two cores and a warm cache, a run with it makes 3.1 times as ma
 (anchored, batches of 2,110 rows) and 4.4 times as many (plain, 500 rows); with a cold cache, 2.0 to 2.5 times.
 
 Nothing depends on the process, which a fault of a file kills: before it is ready, and if it has died, rows are read by
-system calls (raw.py), which also report what is wrong.
+system calls (stored_rows.py), which also report what is wrong.
 """
 
 import json
@@ -22,7 +22,7 @@ import numpy as np
 
 from isotherm.data.on_disk import mapped_reader_process
 from isotherm.data.on_disk.column import Column
-from isotherm.data.on_disk.raw import RawRows
+from isotherm.data.on_disk.stored_rows import RawRows
 from isotherm.lib.types import Json
 
 

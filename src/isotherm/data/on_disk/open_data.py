@@ -9,10 +9,9 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isotherm.data.on_disk.chunked import ChunkedRows
 from isotherm.data.on_disk.column import Column, StoredRows, read_ahead
 from isotherm.data.on_disk.free_memory import available
-from isotherm.data.on_disk.raw import RawRows
+from isotherm.data.on_disk.stored_rows import ChunkedRows, RawRows
 from isotherm.lib.types import Array, Batch
 
 if TYPE_CHECKING:
