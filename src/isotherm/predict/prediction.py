@@ -122,8 +122,7 @@ class Draws:
         if not len(good):
             raise ValueError("all chains of tree diverged, so there is nothing to predict with")
         if bad := set(range(posterior.sizes["chain"])) - set(good):
-            which = ", ".join(map(str, sorted(bad)))
-            chains = len(good) + len(bad)
+            which, chains = ", ".join(map(str, sorted(bad))), len(good) + len(bad)
             warn(f"{len(bad)} of {chains} chains diverged and are left out of the predictions: {which}")
         every = 1 if most is None else max(1, math.ceil(len(good) * posterior.sizes["draw"] / most))
         self.dataset = posterior.isel(chain=good, draw=slice(None, None, every))

@@ -1,7 +1,5 @@
 """Reports as one HTML page: the frame, tables and pictures, all inside it, and nothing fetched from anywhere.
-
-How the page looks is in page.css. Every text that comes in is escaped here.
-"""
+How the page looks is in page.css. Every text that comes in is escaped here."""
 
 import base64
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """A run from a step to its end: chunk after chunk of the compiled loop, each shown to the recorder and to watchers.
-
-Where chunks end changes nothing (`loop.py`), so their length goes by the clock.
-"""
+Where chunks end changes nothing (`loop.py`), so their length goes by the clock."""
 
 import signal
 import threading

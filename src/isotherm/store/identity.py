@@ -150,8 +150,7 @@ def digest(array: np.ndarray | Column) -> str:
 
 def row_digest(array: np.ndarray | Column, first: int) -> str:
     """Return a number that depends on what is in each row and on the row's number, `first` being that of the first row,
-    but not on which process has it: a sum over all rows, modulo 2⁶⁴, of a hash of each; twice, with other multipliers.
-    """
+    but not on which process has it: a sum over all rows, modulo 2⁶⁴, of a hash of each; twice, with two multipliers."""
     words = -(-array.dtype.itemsize * math.prod(array.shape[1:]) // 8)
     multipliers = np.random.default_rng(64).integers(0, 2**64, (2, max(1, words)), np.uint64)
     sums = np.zeros(2, np.uint64)

@@ -1,7 +1,5 @@
-"""A program that mapped_reader.py starts: it maps files, and copies rows of them into memory that both share.
-
-It imports nothing of isotherm, so that it starts at once.
-"""
+"""A program that mapped_reader.py starts: it maps files and copies rows of them into memory that both share. It imports
+nothing of isotherm, so that it starts at once."""
 
 import json
 import mmap

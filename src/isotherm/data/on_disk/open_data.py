@@ -26,8 +26,7 @@ BLOCK_BYTES = 2**24  # of a block of a stream
 def open_columns(data: Batch) -> Batch:
     """Return `data` with a `Column` in place of each array on disk.
 
-    Where all are small beside the memory that is free, they are read into it; otherwise the smallest, up to KEPT_BYTES.
-    """
+    Where all are small beside the free memory, they are read into it; otherwise the smallest, up to KEPT_BYTES."""
     try:
         leaves, structure = jax.tree.flatten(data)
     except ValueError:  # keys that cannot be sorted, which targets/checks.py reports
@@ -64,10 +63,7 @@ def device_shape(array: Array | np.ndarray | Column, skip: int = 0) -> jax.Shape
 
 
 def stream(data: Batch, size: int | None = None) -> Iterator[tuple[int, Batch]]:
-    """Yield the number of the first row of each block, and the block; the last may have fewer rows.
-
-    Without `size`, a block has about BLOCK_BYTES.
-    """
+    """Yield the first row's number and each block, of `size` rows or about BLOCK_BYTES; the last may have fewer."""
     data = jax.tree.map(host, data)
     leaves = jax.tree.leaves(data)
     size = size or max(1, BLOCK_BYTES // max(1, sum(leaf.nbytes // max(1, leaf.shape[0]) for leaf in leaves)))
