@@ -196,7 +196,8 @@ def speed(folder: Path) -> dict:
     import jax.numpy as jnp
 
     import isotherm
-    from isotherm.data.on_disk import on_disk, open_data
+    from isotherm.data.on_disk import open_data
+    from isotherm.data.on_disk.open_data import on_disk
     from isotherm.run.assemble import RunSettings, assemble
     from isotherm.run.chains import Chains
     from isotherm.run.execute import one_lapack_thread

@@ -60,13 +60,13 @@ class Scanned(largest_step.Trials):
 
     steps = 0
 
-    def judged(self, chains: Any, step_size: float) -> largest_step.Trial:
+    def judge(self, chains: Any, step_size: float) -> largest_step.Trial:
         plan = largest_step.Plan(self.steps, self.steps // 2, self.steps // 2 // self.draws)
         seen = largest_step.advance_in_pieces(chains, plan, 0)
         if seen is None:
             return largest_step.Trial(step_size, None, self.steps, False)
         found = self.bias(self.positions(seen["position"]))
-        return largest_step.Trial(step_size, found, self.steps, largest_step.excess(found, self.bound) <= 0)
+        return largest_step.Trial(step_size, found, self.steps, max(largest_step.excesses(found, self.bound)) <= 0)
 
 
 def compare(problem: Problem, steps: int) -> dict[str, Any]:

@@ -17,8 +17,8 @@ import isotherm
 
 BOUNDS = {  # figure: (bound, goal)
     "names at the top": (17, 17),
-    "lines": (18_762, 18_500),
-    "lines outside paper and tables": (13_781, 13_500),
+    "lines": (18_470, 18_470),
+    "lines outside paper and tables": (13_487, 13_487),
     "lines with Any": (120, 120),
     "class names that occur twice": (0, 0),
     "functions above 60 lines": (0, 0),

@@ -1,17 +1,12 @@
 from . import bridges, diagnostics, models, samplers
 from .bridges.numpyro import from_numpyro
-from .data.on_disk import DataError
+from .data.on_disk.column import DataError
 from .data.processes import ProcessLost
 from .diagnostics.check import Verdict, check
 from .diagnostics.verdict import VerdictWarning
-from .estimators import (
-    BayesianLinearRegression,
-    BayesianLogisticRegression,
-    BayesianMLPClassifier,
-    BayesianMLPRegressor,
-    BayesianPoissonRegression,
-    DiscriminativeRBMClassifier,
-)
+from .estimators.linear import BayesianLinearRegression, BayesianLogisticRegression, BayesianPoissonRegression
+from .estimators.networks import BayesianMLPClassifier, BayesianMLPRegressor, DiscriminativeRBMClassifier
+from .lib.files import StoreError
 from .lib.version import __version__ as __version__
 from .paper import datasets
 from .posterior import Effect, Posterior
@@ -22,7 +17,6 @@ from .run.largest_step import largest_step
 from .run.resume import resume
 from .run.sample import sample
 from .samplers import Sampler, ccadl, eccadl, mccadl, msgld, sghmc, sgld, sgnht
-from .store import StoreError
 from .targets.anchor import anchor
 
 __all__ = [

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import isotherm
-from isotherm.data.on_disk import DataError, open_data
+from isotherm.data.on_disk import open_data
+from isotherm.data.on_disk.column import DataError
 from isotherm.run import prefetch, recorder
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from isotherm.dynamics.covariance import Dense, Diagonal, Local, running, windowed
+from isotherm.dynamics.covariance import Dense, Diagonal, Local, windowed
 from isotherm.dynamics.low_rank import LowRank
 from isotherm.targets.noisy import Covariance, Curvature
 
@@ -244,7 +244,6 @@ def test_no_noise_at_all_is_a_covariance_of_zero(kind):
 
 
 def test_weights():
-    assert running(jnp.float32(4.0)) == 0.25
     assert windowed(jnp.float32(1.0), 20.0) == 1.0
     np.testing.assert_allclose(windowed(jnp.float32(1000.0), 20.0), 0.05)
 

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm.dynamics.scaling import inverse_root_mass, positive
+from isotherm.dynamics.covariance import inverse_root_mass, positive
 
 
 def test_columns_of_like_scales_have_no_mass():

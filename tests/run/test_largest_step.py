@@ -8,7 +8,7 @@ import pytest
 import isotherm
 from isotherm.diagnostics.stein import Bias
 from isotherm.run import largest_step
-from isotherm.run.largest_step import Trial, excess, search
+from isotherm.run.largest_step import Trial, excesses, search
 from isotherm.targets.newton import CannotAnchor
 
 N, n, d = 2000, 100, 3
@@ -73,10 +73,10 @@ def test_diverged_chains_are_told():
 
 
 def test_the_worse_of_mean_and_variance_counts():
-    assert excess(bias(), 0.1) == pytest.approx(-10)  # the variance has 0.1 to go, in errors of 0.01
-    assert [excess(bias(trace=trace), 0.1) for trace in (1.2, 0.8)] == pytest.approx([10, 10])
-    assert excess(bias(distance=0.2), 0.1) == pytest.approx(300)  # (0.04 − 0.01)/1e-4
-    assert excess(bias(trace=np.nan), 0.1) == np.inf
+    assert max(excesses(bias(), 0.1)) == pytest.approx(-10)  # the variance has 0.1 to go, in errors of 0.01
+    assert [max(excesses(bias(trace=trace), 0.1)) for trace in (1.2, 0.8)] == pytest.approx([10, 10])
+    assert max(excesses(bias(distance=0.2), 0.1)) == pytest.approx(300)  # (0.04 − 0.01)/1e-4
+    assert max(excesses(bias(trace=np.nan), 0.1)) == np.inf
 
 
 def test_a_bias_near_the_bound_need_not_be_told_from_it():

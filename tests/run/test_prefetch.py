@@ -13,7 +13,8 @@ from jax.tree_util import register_dataclass
 
 import isotherm
 from isotherm.data.batches import ExtraBatch
-from isotherm.data.on_disk import Column, DataError, open_data
+from isotherm.data.on_disk import open_data
+from isotherm.data.on_disk.column import Column, DataError
 from isotherm.run import prefetch
 from isotherm.run.chains import chain_groups
 from isotherm.run.loop import phase_key

@@ -79,9 +79,8 @@ def algorithm(
         inner = stepping.step(step_key, state.sampler, noisy(state.sampler.position, state.position, minibatch))
         if isinstance(stepping, Renewing):
             due = stepping.steps_to_renewal(inner.step - 1, inner.position.size) <= 1
-            here = noisy(inner.position, state.position, minibatch)
-            renewing = stepping
-            inner = jax.lax.cond(due, lambda s: renewing.renew(renewal_key, s, here, s.step), lambda s: s, inner)
+            renew, here = stepping.renew, noisy(inner.position, state.position, minibatch)
+            inner = jax.lax.cond(due, lambda s: renew(renewal_key, s, here, s.step), lambda s: s, inner)
         return AlgorithmState(ravel_pytree(state.position)[1](inner.position), inner)
 
     return SamplingAlgorithm(init, step)

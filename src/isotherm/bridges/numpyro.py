@@ -187,8 +187,7 @@ def _in_words(rows: int) -> Iterator[None]:
 
 
 def sites_of(model: ModelFunction, rows: Batch, fixed: Fixed) -> dict[str, Site]:
-    """Return the sites of a model that is called with rows of these shapes, their values as shapes; refuse a model with
-    sites that cannot be sampled from batches."""
+    """Return the sites of a model called with rows of these shapes; refuse those that batches cannot sample."""
     from numpyro import handlers
     from numpyro.distributions import biject_to
     from numpyro.infer import init_to_uniform
@@ -260,8 +259,7 @@ def first_row(rows: Batch) -> Batch:
 
 
 class Measured(NamedTuple):
-    """A model at one point: log densities and values by site, of some rows together and of each alone, and NumPyro's
-    own log density of those rows."""
+    """A model at one point: log densities and values by site, of some rows and of each alone, and NumPyro's density."""
 
     densities: dict[str, np.ndarray]
     values: dict[str, np.ndarray]
@@ -356,6 +354,5 @@ def split_by_rows(model: ModelFunction, data: Batch, fixed: Fixed) -> NumPyroMod
 def agree(a: np.ndarray, b: np.ndarray, size: np.ndarray) -> bool:
     """Return whether numbers are the same up to rounding of terms whose sizes add up to `size`."""
     with np.errstate(invalid="ignore"):
-        return bool(
-            (np.isclose(a, b, rtol=0, atol=AGREEMENT * size + 1e-6) | (a == b) | (np.isnan(a) & np.isnan(b))).all()
-        )
+        close = np.isclose(a, b, rtol=0, atol=AGREEMENT * size + 1e-6, equal_nan=True)
+        return bool((close | (a == b)).all())

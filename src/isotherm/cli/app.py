@@ -22,8 +22,7 @@ STATUS = 2  # of a command that cannot do what it was asked for; 1 is the answer
 
 @contextmanager
 def in_a_sentence() -> Iterator[None]:
-    """End the command with one sentence and `STATUS` at an error that a user can cause. Warnings are sentences too,
-    without the place in the code that they come from."""
+    """End the command with one sentence and `STATUS` at an error that a user can cause; warnings are sentences too."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: typer.echo(f"warning: {message}", err=True)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from isotherm.data import threefry
-from isotherm.data.on_disk import Column
+from isotherm.data.on_disk.column import Column
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Batch, Float, Int, Int32, RandomKey, UInt32
 
@@ -42,8 +42,7 @@ class AliasTable(NamedTuple):
 
 
 def make_table(probabilities: ArrayLike, dtype: DTypeLike = np.float32, overwrite: bool = False) -> AliasTable:
-    """Return the table of N positive numbers, which need not add up to 1. `overwrite`: an array of float64 may be
-    overwritten, to save memory.
+    """Return the table of N positive numbers, of any sum. `overwrite`: an array of float64 may be overwritten.
 
     A row with more than its share 1/N fills up those with less, in order: small row k takes what it lacks from the
     first large row whose excess is not used up by then, and a large row that has given too much takes from the next
@@ -68,7 +67,7 @@ def make_table(probabilities: ArrayLike, dtype: DTypeLike = np.float32, overwrit
     np.subtract(1, lacking, out=lacking)
     excess -= 1
     for each in (lacking, excess):
-        add_up(each)
+        np.cumsum(each, out=each)
     aliases, last = np.arange(share.size, dtype=np.int32), large.size - 1
     if small.size:
         for some in blocks(small.size):
@@ -90,14 +89,6 @@ def make_table(probabilities: ArrayLike, dtype: DTypeLike = np.float32, overwrit
     return AliasTable(jnp.asarray(thresholds), jnp.asarray(aliases), jnp.asarray(weights))
 
 
-def add_up(numbers: np.ndarray) -> None:
-    """Replace numbers by their cumulative sum."""
-    for some in blocks(len(numbers)):
-        if some.start:
-            numbers[some.start] += numbers[some.start - 1]
-        numbers[some] = np.cumsum(numbers[some])
-
-
 def blocks(rows: int) -> Iterator[slice]:
     """Return slices of BLOCK_ROWS rows, so that temporary arrays are small beside the table."""
     return (slice(first, min(first + BLOCK_ROWS, rows)) for first in range(0, rows, BLOCK_ROWS))
@@ -106,15 +97,13 @@ def blocks(rows: int) -> Iterator[slice]:
 def place(column: ArrayLike | Column) -> Array | Column:
     """Put a column on the device, or, if it is on disk, in the dtype that the device will see.
 
-    On a CPU a large one goes to memory that NumPy allocates, which has huge pages: with fewer TLB misses, a step on
-    10,000,000 rows takes a fifth less."""
+    On a CPU a large one goes to NumPy's memory, whose pages are huge: a step on 10,000,000 rows takes a fifth less."""
     if isinstance(column, Column):
         return column.astype(jax.dtypes.canonicalize_dtype(column.dtype))
     if jax.default_backend() != "cpu" or isinstance(column, jax.Array):
         return jnp.asarray(column)
     dtype = jax.dtypes.canonicalize_dtype(np.asarray(column).dtype)
-    size = np.size(column) * dtype.itemsize
-    if size < CACHE_BYTES or dtype.kind not in "fiu":
+    if np.size(column) * dtype.itemsize < CACHE_BYTES or dtype.kind not in "fiu":
         return jnp.asarray(column)
     array = allocate(np.shape(column), dtype)
     array[...] = column
@@ -205,8 +194,7 @@ class Batches:
 
 
 class ExtraBatch(NamedTuple):
-    """A batch besides that of the force: its number of rows (all there are, if there are fewer), and the first step at
-    which it is not used any more."""
+    """A batch besides that of the force: its rows, all if there are fewer, and the first step that does not use it."""
 
     rows: int
     until: int = 2**31 - 1
@@ -224,9 +212,8 @@ def gather(rows: Int[Array, " n"], data: Batch) -> Batch:
 
 
 def waits_for_memory(column: Array) -> bool:
-    """Return whether a gather spends much of its time waiting for memory: the column is larger than a core's cache.
-    To gather a number or two a row is as quick as a prefetch, and of long rows the hardware prefetches most itself
-    (benchmarks/gather.py)."""
+    """Return whether a gather waits for memory: the column is larger than a core's cache, and rows are neither so short
+    that a prefetch takes as long, nor so long that the hardware prefetches most itself (benchmarks/gather.py)."""
     row = column.nbytes // column.shape[0]
     return jax.default_backend() == "cpu" and column.nbytes >= CACHE_BYTES and LINE // 4 <= row <= 8 * LINE
 

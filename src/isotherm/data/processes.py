@@ -20,7 +20,8 @@ from typing import TypeVar
 import jax
 import numpy as np
 
-from isotherm.data.on_disk import Column, host
+from isotherm.data.on_disk.column import Column
+from isotherm.data.on_disk.open_data import host
 from isotherm.lib.types import Batch
 
 T = TypeVar("T")
@@ -159,8 +160,7 @@ def _texts(text: str) -> list[str]:
 
 
 def _of_each(array: np.ndarray) -> np.ndarray:
-    """Return the arrays of all processes along a new axis; as bytes, so that no digit is lost whatever JAX's
-    settings."""
+    """Return the arrays of all processes along a new axis; sent as bytes, so that JAX's settings lose no digit."""
     from jax.experimental.multihost_utils import process_allgather
 
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

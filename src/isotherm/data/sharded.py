@@ -18,7 +18,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import register_dataclass
 
 from isotherm.data.batches import AliasTable, Batches, gather, pad
-from isotherm.data.on_disk import Column
+from isotherm.data.on_disk.column import Column
 from isotherm.lib import arguments
 from isotherm.lib.types import Array, Batch, Bool, Float, Int, RandomKey, Scalar
 
@@ -103,8 +103,7 @@ class Shards:
 
 
 def make_mesh(devices: int | Sequence[jax.Device] | None, over: str, chains: int) -> Mesh | None:
-    """Return the devices by (chains, rows), if they are not just the one that JAX uses anyway: those given, the first
-    `devices`, or all.
+    """Return the devices by (chains, rows): those given, the first `devices`, or all; None for the one JAX uses anyway.
 
     Each process has the same number of them and holds rows of its own. Within a process `over` says what is spread over
     its devices: "chains", as equally as can be, or "rows".
@@ -112,11 +111,10 @@ def make_mesh(devices: int | Sequence[jax.Device] | None, over: str, chains: int
     if over not in (CHAINS, ROWS):
         raise ValueError(f'spread must be "chains" or "rows", got {over!r}')
     by_process = _devices(devices)
-    each = by_process.shape[1]
     if over == ROWS:
         arranged = by_process.reshape(1, -1)
     else:
-        chains_of_one = -(-chains // each)
+        chains_of_one = -(-chains // by_process.shape[1])
         arranged = by_process[:, : -(-chains // chains_of_one)].T
     if arranged.size == 1 and arranged.item() == jnp.zeros(()).device:
         return None
@@ -154,9 +152,7 @@ def shard(mesh: Mesh, data: Batch, rows: list[int], table: AliasTable | None) ->
     mine = starts - starts[places * jax.process_index()]
 
     def block(column: np.ndarray | Column, place: int) -> np.ndarray:
-        part = np.asarray(column[mine[place] : mine[place + 1]])
-        part = part.astype(jax.dtypes.canonicalize_dtype(part.dtype), copy=False)
-        return pad(part, longest)
+        return pad(np.asarray(column[mine[place] : mine[place + 1]]), longest)
 
     columns = jax.tree.map(lambda column: _assembled(mesh, lambda place: block(column, place)), data)
     bounds = np.stack([starts[:-1], each], axis=1).astype(np.int32)

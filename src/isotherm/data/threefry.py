@@ -46,8 +46,7 @@ def _seed(seed: Array) -> Words:
 
 
 def _once(key: Words) -> Words:
-    """Compute the words of a key in one place: XLA would repeat the rounds wherever the key is used, and take long to
-    compile all the copies."""
+    """Compute the words of a key once: XLA would repeat the rounds wherever it is used, and take long to compile."""
     words: Words = jax.lax.optimization_barrier(key)
     return words
 
@@ -77,8 +76,7 @@ def _random_bits(key: Words, width: int, shape: tuple[int, ...]) -> Array:
 def _in_halves(numbers: Callable[[Words], Array], size: int) -> Array:
     """Return `numbers` of the counters 0 … size − 1, made in two halves: a loop is where XLA keeps its results.
 
-    It would otherwise repeat the rounds wherever a number is used, and the gather of a batch uses the index of a row
-    once for each of its columns."""
+    It would otherwise repeat the rounds wherever a number is used, such as a row's index, once for each column."""
     half = (size + 1) // 2
     begins = jnp.array([0, half], jnp.uint32)
     halves = jax.lax.map(lambda begin: numbers(begin + jax.lax.iota(jnp.uint32, half)), begins)

@@ -113,9 +113,8 @@ def check(
         not_checked = [OTHER_MODES]
         finite = np.isfinite(draws).all(axis=(1, 2))
         if draws.shape[2] > DENSE_PARAMETERS:
-            not_checked.append(
-                f"mean, variance and tails: they need d×d matrices, for up to {DENSE_PARAMETERS:,} parameters"
-            )
+            why = f"they need d×d matrices, for up to {DENSE_PARAMETERS:,} parameters"
+            not_checked.append(f"mean, variance and tails: {why}")
         elif draws.shape[1] < FEWEST_DRAWS or not finite.any():
             not_checked.append("mean, variance and tails: there are too few draws")
         else:

@@ -28,8 +28,7 @@ class NoiseChange:
         self.every, self.kept, self.good = 1, dict[int, np.ndarray](), np.empty(0, bool)
 
     def add(self, first: int, positions: np.ndarray, good: np.ndarray) -> None:
-        """Keep some of the positions, draws by chains by parameters; `first` is the number of the first draw, and
-        `good` are the chains that have not diverged."""
+        """Keep some positions by (draw, chain, parameter), from draw `first` on; `good` chains have not diverged."""
         self.good = good
         begin, end = next(iter(self.kept), first), first + len(positions)
         while len(_multiples(self.every, begin, end)) > KEPT_DRAWS:

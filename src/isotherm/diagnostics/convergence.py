@@ -25,8 +25,7 @@ ERROR_BLOCKS = 8  # of each chain, whose means give errors: they should be longe
 
 
 class Convergence(NamedTuple):
-    """By parameter: effective sample size in the bulk and in the tails (5 % and 95 % quantiles), and rank-normalised
-    R-hat (Vehtari et al. 2021)."""
+    """By parameter: effective sample size in bulk and tails (5 % and 95 % quantiles), and rank-normalised R-hat."""
 
     ess_bulk: np.ndarray
     ess_tail: np.ndarray
@@ -38,9 +37,8 @@ class Convergence(NamedTuple):
 
 
 def convergence(draws: np.ndarray) -> Convergence:
-    """Return R-hat and effective draws, of draws by (chain, draw, parameter). One chain alone is compared with itself:
-    its halves stand for two. All are NaN for a parameter with draws that are not finite; R-hat is NaN for one that
-    never moves."""
+    """Return R-hat and effective draws, of draws by (chain, draw, parameter); one chain is compared with itself, by
+    halves. All are NaN for a parameter with draws that are not finite, and R-hat for one that never moves."""
     if draws.ndim != 3:
         raise ValueError(f"draws must have the axes chain, draw and parameter, got shape {draws.shape}")
     chains, count, parameters = draws.shape
@@ -129,9 +127,8 @@ def standard_errors(values: np.ndarray) -> np.ndarray:
 
 
 def watched(sizes: Sequence[int], most: int = WATCHED_ENTRIES, all_up_to: int = WATCH_ALL_UP_TO) -> np.ndarray:
-    """Choose entries of parameters of these sizes, one after the other: all or, if there are too many, some of each
-    parameter, at random. Small parameters are taken whole: a single scale beside large arrays of effects is what most
-    often does not mix."""
+    """Choose entries of parameters of these sizes: all or, if there are too many, some of each at random. Small ones
+    are taken whole: a single scale beside large arrays of effects is what most often does not mix."""
     if sum(sizes) <= all_up_to:
         return np.arange(sum(sizes))
     rng, chosen, room = np.random.default_rng(0), [], most

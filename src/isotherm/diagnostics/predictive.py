@@ -1,8 +1,7 @@
 """How well draws predict: losses and errors from log-probabilities, and how far probabilities can be trusted.
 
 Log-probabilities have shape (m, classes) for one parameter vector and (draws, m, classes) for many. Labels have shape
-(m,) and are columns 0 … classes − 1. Losses are in nats per test example. A NaN among the log-probabilities makes the
-result NaN.
+(m,) and are columns 0 … classes − 1. Losses are in nats per test example. Of a NaN, the result is NaN.
 """
 
 import numpy as np

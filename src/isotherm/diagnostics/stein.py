@@ -32,8 +32,7 @@ class SteinMoments(NamedTuple):
 
 def stein_moments(positions: np.ndarray, forces: np.ndarray, directions: np.ndarray | None = None) -> SteinMoments:
     """Return how far mean and variance are off, of whitened positions and the forces there, by (chain, draw,
-    coordinate), along unit vectors, a row each; along the coordinates, if none are given. Forces may be noisy, but must
-    be right on average."""
+    coordinate), along unit vectors, a row each, or the coordinates. Forces may be noisy, if right on average."""
     z, F = _centred(positions, forces, None)
     trace, distance = -np.mean(z * F, axis=2, keepdims=True), np.sqrt(np.mean(F.mean(axis=(0, 1)) ** 2))
     z, F = _centred(positions, forces, directions)
@@ -60,8 +59,7 @@ class SteinTails(NamedTuple):
 
 
 def stein_tails(positions: np.ndarray, forces: np.ndarray, directions: np.ndarray | None = None) -> SteinTails:
-    """Return how far the tails are off, of what `stein_moments` takes. A mean or a variance that is a little off does
-    not show here."""
+    """Return how far the tails are off, of what `stein_moments` takes; a mean or variance a bit off does not show."""
     z, F = _centred(positions, forces, directions)
     held = np.clip(z, -REACH, REACH)
     slope = np.where(abs(z) < REACH, 3 * z**2 - 3, 0)

@@ -65,8 +65,7 @@ def as_sampled(tree: Results) -> Results:
 
 
 def first_bad_steps(tree: Results) -> np.ndarray | None:
-    """Return for each chain the first step after which it was not finite, −1 if there is none; None where that is not
-    recorded, as in draws of another library."""
+    """Return the first step after which each chain was not finite, −1 if none; None where that is not recorded."""
     stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else {}
     return stats["first_bad_step"].values if "first_bad_step" in stats else None
 
@@ -107,8 +106,7 @@ def sizes(tree: Results) -> list[int]:
 
 
 def entries(tree: Results, chosen: np.ndarray, most_draws: int | None = None) -> tuple[list[str], np.ndarray]:
-    """Return names of the `chosen` entries of the parameters, and their draws by (chain, draw, entry); every k-th draw
-    if a chain has more than `most_draws`."""
+    """Return names and draws by (chain, draw, entry) of the `chosen` entries; every k-th draw beyond `most_draws`."""
     names, parts, begin = list[str](), [], 0
     for (name, array), size in zip(tree["posterior"].to_dataset().data_vars.items(), sizes(tree), strict=True):
         here = chosen[(chosen >= begin) & (chosen < begin + size)] - begin
@@ -180,23 +178,16 @@ def statistics(tree: Results, bounds: Bounds) -> list[Line]:
     return lines
 
 
-class Law(NamedTuple):
-    """What the mean of a statistic should be, and how far off it may be."""
-
-    mean: float
-    allowed: float
-
-
-def temperature_law(tree: Results, values: np.ndarray, bounds: Bounds) -> Law:
-    """Return T and what chance does to a run that is right: errors grow with the temperature, so are scaled to T."""
+def temperature_law(tree: Results, values: np.ndarray, bounds: Bounds) -> tuple[float, float]:
+    """Return T, and how far the mean may be off: errors grow with the temperature, so are scaled to T."""
     T = float(tree.attrs.get("sampler_temperature", 1.0))
-    return Law(T, bounds.temperature * T + 3 * float(standard_errors(values)) / max(1.0, float(np.mean(values)) / T))
+    return T, bounds.temperature * T + 3 * float(standard_errors(values)) / max(1.0, float(np.mean(values)) / T)
 
 
-def friction_law(tree: Results, bounds: Bounds) -> Law | None:
-    """Return the law of a thermostat's friction ξ, if there is one: mean A, standard deviation 1/√(βμ)."""
+def friction_law(tree: Results, bounds: Bounds) -> tuple[float, float] | None:
+    """Return the mean A of a thermostat's ξ, if there is one, and how far off it may be; it varies by 1/√(βμ)."""
     stats, T = tree["sample_stats"].to_dataset(), float(tree.attrs.get("sampler_temperature", 1.0))
     if not {"friction", "target_friction", "thermal_mass"} <= set(stats):
         return None
     A, mu = (float(stats[name].mean()) for name in ("target_friction", "thermal_mass"))
-    return Law(A, bounds.friction * max(1.0, A) + 5 * (T / mu) ** 0.5)
+    return A, bounds.friction * max(1.0, A) + 5 * (T / mu) ** 0.5

@@ -1,7 +1,7 @@
 """The covariance S of the force and the curvature K of −log π, remembered over batches.
 
-An estimate is an average Ŝ ← Ŝ + κ(S − Ŝ) over batches, with κ = 1/t for all of them alike (`running`) or a memory of
-the last w or so (`windowed`). It gives coordinates in which Ŝ is diagonal, and what the curvature is along each of
+An estimate is an average Ŝ ← Ŝ + κ(S − Ŝ) over batches, with κ = 1/t for all of them alike or a memory of the last w
+or so (`windowed`). It gives coordinates in which Ŝ is diagonal, and what the curvature is along each of
 them. `Estimate` says what it can do; it comes in three sizes:
 
     Dense      Ŝ and K̂ themselves and the eigen-decomposition of Ŝ; d² memory
@@ -26,22 +26,32 @@ STALE_NOISE = 0.5  # of the noise that is remembered, at least, that a batch mus
 STALE_ERRORS = 4.0  # standard errors by which it must be less
 MOST_LEFT_OUT = 0.5  # of the noise along the eigenvectors of an average over few rows
 
-# Renewals
-
 POWER_STEPS = 32  # of the power method
+SCALE_RATIO = 1e4  # of the largest to the least curvature of a column, above which float32's seven digits need a mass
+MASS_RATIO = 1e-12  # of the least to the largest mass: its inverse root is within the range of float32
 
 Condition = Bool[Array, ""]
 Coordinates = tuple[Float[Array, "..."], ...]  # an array for each of an estimate's Directions
 
 
-def running(count: Scalar) -> Scalar:
-    """κ = 1/t, t the number of this batch: every batch counts the same."""
-    return 1 / count
-
-
 def windowed(count: Scalar, window: Number) -> Scalar:
     """κ = max(2/(t+1), 1/w): while there are few, later batches count more, since the first were far from the mode."""
     return jnp.maximum(2 / (count + 1), 1 / window)
+
+
+def positive(value: Array) -> Array:
+    """Return `value`, or so much more than 0 that a number of ordinary size can be divided by it."""
+    return jnp.maximum(value, jnp.finfo(value.dtype).tiny * 1e6)
+
+
+def inverse_root_mass(expected: Vector, measured: Vector | None) -> Vector:
+    """Return w = M^(−1/2): 1, or, where the columns' scales differ too much for float32, M the diagonal of K: the
+    `measured` one, or that `expected` in a right model where it is larger, or K is not finite or cannot be had."""
+    M = expected
+    if measured is not None:
+        M = jnp.where(jnp.isfinite(measured), jnp.maximum(M, measured), M)
+    M = jnp.maximum(M, MASS_RATIO * M.max())
+    return jnp.where(M.max() > SCALE_RATIO * M.min(), jax.lax.rsqrt(positive(M)), 1)
 
 
 def blend(old: Array, new: Array, weight: Scalar) -> Array:
@@ -255,11 +265,10 @@ class Dense(NamedTuple):
             K = jax.lax.cond(curvature_due, lambda: blend(K, local.dense_curvature(S), half), lambda: K)
             concentration = (1 - weight) ** 2 * self.concentration + weight**2
             # Less noise than remembered, by more than chance, is a way that is not over; it says nothing of the rows.
-            found = jnp.where(
-                stale, 0, jnp.maximum(1 - 1 / jnp.maximum(ratio, STALE_NOISE), -chance) / self.concentration
-            )
-            left_out = blend(self.left_out, found, weight), jnp.full_like(weight, local.parameters_a_row)
-            return self._of(count, blend(self.average, S, weight), K, local, concentration, *left_out)
+            found = jnp.maximum(1 - 1 / jnp.maximum(ratio, STALE_NOISE), -chance) / self.concentration
+            left_out = blend(self.left_out, jnp.where(stale, 0, found), weight)
+            known = concentration, left_out, jnp.full_like(weight, local.parameters_a_row)
+            return self._of(count, blend(self.average, S, weight), K, local, *known)
 
         after: Dense = jax.lax.cond(due, renew, lambda: self)
         return after

@@ -7,8 +7,7 @@ is measured at every renewal, falls to 1 on the way. Once it is 1 it stays 1.
 
 import jax.numpy as jnp
 
-from isotherm.dynamics.covariance import Estimate
-from isotherm.dynamics.scaling import positive
+from isotherm.dynamics.covariance import Estimate, positive
 from isotherm.lib.types import Array, Bool, Int, Number, Scalar, Vector
 from isotherm.targets.noisy import Sampling
 

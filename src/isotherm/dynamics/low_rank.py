@@ -148,9 +148,8 @@ class LowRank(NamedTuple):
         scale = jnp.where(jnp.isfinite(here * least), jnp.sqrt(here * least), jnp.sqrt(here) * jnp.sqrt(least))
         turned = scale / unit * q + weight / unit * image
         turns = due & (turned @ turned > 0)
-        new = self._orthonormal(
-            jnp.where(turns, turned, q), jnp.where(others & turns, weight / unit * inside, 0), others
-        )
+        overlap = jnp.where(others & turns, weight / unit * inside, 0)
+        new = self._orthonormal(jnp.where(turns, turned, q), overlap, others)
         return self._replace(
             basis=self.basis.at[i].set(jnp.where(due, new, q)),
             projected=self.projected.at[i].set(column).at[:, i].set(column),

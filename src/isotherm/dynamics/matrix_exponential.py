@@ -29,24 +29,15 @@ from isotherm.targets.noisy import Covariance
 Matvec = Callable[[Vector], Vector]
 Bound = tuple[Scalar, Scalar, Scalar]  # Π tβ_j/k!, det(I + tT/m) and the determinant before it
 
-# For a space whose size is chosen by tolerance: the error allowed, as a fraction of the effect of S's own sampling
-# error, and the largest size.
-FRACTION, MOST = 0.1, 8
-
-# The largest number of scaled Taylor stages; beyond it (‖tS‖ of about 1e4) the answer is NaN rather than a hang.
-STAGES = 1000
-
-# Products with S for the Ritz values that bound ‖S‖, by which Taylor's stages are chosen. Fewer are cheaper, but their
-# larger residual loosens the bound: there are then more stages than needed.
-RITZ = 16
-
-
+FRACTION = 0.1  # the error allowed, over the effect of S's own sampling error, where it decides the size of a space,
+MOST = 8  # and the largest size
+STAGES = 1000  # of Taylor's series, at most; beyond it (‖tS‖ of about 1e4) the answer is NaN rather than a hang
+RITZ = 16  # products with S for the Ritz values that bound ‖S‖: fewer are cheaper, but then stages are more than needed
 POLES = {32: 14, 64: 26}  # by bits, as many as the precision is worth: rounding grows by 1.2 with each
 
 
 def decay(diagonal: Float[Array, " k"], beside: Float[Array, " k"]) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-    """Return exp(−T)e₁, no longer than e₁, and φ(T)e₁ of the T with this diagonal and beside[i] left of its i-th entry;
-    beside[0] is not used."""
+    """Return exp(−T)e₁, no longer than e₁, and φ(T)e₁; T has this diagonal, and beside[i] left of its entry i > 0."""
     bits = max(32, jnp.finfo(diagonal.dtype).bits)
     z, c = (jnp.asarray(values, f"complex{2 * bits}") for values in contour(POLES[bits]))
     rows = _first_column(diagonal.astype(z.dtype), beside.astype(z.dtype), z)
@@ -125,8 +116,7 @@ class Krylov(NamedTuple):
         """Return the space with its last vector, without the product that would give its α and the β after it.
 
         They are guessed, α as 2β and the β after it as β, to which the coefficients of a spectrum that fills an
-        interval from 0 tend. So the space is nearly as good as one with a further product (Saad 1992 has 0 for
-        both)."""
+        interval from 0 tend (Saad 1992 has 0): the space is nearly as good as one with a further product."""
         j, beta = self.size, self.residual
         return self._replace(alphas=_put(self.alphas, 2 * beta, j, 0), betas=_put(self.betas, beta, j, 0), size=j + 1)
 

@@ -26,10 +26,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from isotherm.dynamics.covariance import Coordinates, Directions, Estimate
+from isotherm.dynamics.covariance import Coordinates, Directions, Estimate, positive
 from isotherm.dynamics.flows import Values, decay_average
 from isotherm.dynamics.homecoming import is_far
-from isotherm.dynamics.scaling import positive
 from isotherm.lib.types import Array, Number, Scalar, Setting
 
 # Bounds of h at "auto":

@@ -13,7 +13,6 @@ from isotherm.lib.types import Params, Results
 from isotherm.models import priors
 from isotherm.models.families import Poisson
 from isotherm.models.model import GeneralisedLinear, Model
-from isotherm.models.priors import NO_UNITS
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -33,7 +32,7 @@ class LinearModel(BayesianEstimator):
         import xarray
 
         found = tree["posterior"].to_dataset()
-        target = getattr(self, "_target_units", NO_UNITS)
+        target = getattr(self, "_target_units", priors.NO_UNITS)
         coef = found["coef"].values.astype(np.float64) * target.scale / self._units.scale
         dims = ["chain", "draw", *(["class"] if coef.ndim == 4 else [])]
         intercept = np.zeros(coef.shape[:-1])
@@ -79,45 +78,16 @@ class BayesianLinearRegression(Regressor, LinearModel):
 class BayesianLogisticRegression(Classifier, LinearModel):
     """Logistic regression of two classes, or softmax regression of more.
 
-    Columns of X are standardised first; there, coefficients have the prior N(0, prior_scale²) and intercepts
-    N(0, intercept_scale²). A column with one value in most rows, such as an indicator of something rare, is scaled
-    by its size in the other rows. For more than two classes, each has coefficients of its own.
-
-    Args:
-        prior_scale: of the coefficients, for columns of standard deviation 1.
-        intercept_scale: of the intercepts, for columns of mean 0.
-        fit_intercept: whether there are any. Without, columns are scaled but not moved.
-        ess, seconds: effective draws that every parameter must have, and when to stop at the latest.
-        chains, random_state: independent chains, and the seed: same number, same draws.
-        progress: whether to show bars (on a terminal only).
-
-    Attributes:
-        classes_: the classes.
-        coef_, intercept_: posterior means, in the units of X, by (1, feature) for two classes and (class, feature).
-        posterior_: an `xarray.DataTree` with draws of `coef` and `intercept`, in the units of X.
-        check_: the verdict of `isotherm.check`, computed when it is first asked for.
+    Columns of X, the prior, arguments and attributes are those of `BayesianLinearRegression`; besides, there are the
+    `classes_`. For more than two classes, each has coefficients of its own: `coef_` is by (class, feature), or
+    (1, feature) for two.
     """
 
 
 class BayesianPoissonRegression(Regressor, LinearModel):
     """Counts: y ~ Poisson(exp(x·coef + intercept)).
 
-    Columns of X are standardised first; there, coefficients have the prior N(0, prior_scale²) and the intercept
-    N(0, intercept_scale²). A column with one value in most rows, such as an indicator of something rare, is scaled
-    by its size in the other rows.
-
-    Args:
-        prior_scale: of the coefficients, for columns of standard deviation 1.
-        intercept_scale: of the intercept, for columns of mean 0.
-        fit_intercept: whether there is one. Without, columns are scaled but not moved.
-        ess, seconds: effective draws that every parameter must have, and when to stop at the latest.
-        chains, random_state: independent chains, and the seed: same number, same draws.
-        progress: whether to show bars (on a terminal only).
-
-    Attributes:
-        coef_, intercept_: posterior means, in the units of X.
-        posterior_: an `xarray.DataTree` with draws of `coef` and `intercept`, in the units of X.
-        check_: the verdict of `isotherm.check`, computed when it is first asked for.
+    Columns of X, the prior, arguments and attributes are those of `BayesianLinearRegression`; y stays as it is.
     """
 
     _family = Poisson()

@@ -41,9 +41,8 @@ class NetworkModel(BayesianEstimator):
     def _messages(self, caught: list[warnings.WarningMessage]) -> list[str]:
         """Return how chains ended, and what speaks against the predictions."""
         ended = [str(each.message) for each in caught if "diverged" in str(each.message)]
-        return ended + [
-            f"do not rely on this fit yet: {line.sentence}" for line in self._lines(UNASKED) if not line.good
-        ]
+        bad = [line.sentence for line in self._lines(UNASKED) if not line.good]
+        return ended + [f"do not rely on this fit yet: {sentence}" for sentence in bad]
 
     def _check(self) -> Verdict:
         return Verdict((*diverged(self._tree), *self._lines(STRICT)), (OTHER_MODES, PERMUTED), 0.0)
@@ -111,23 +110,12 @@ class BayesianMLPRegressor(Regressor, BayesianMLP):
 class BayesianMLPClassifier(Classifier, BayesianMLP):
     """A network that tells classes apart: p(class) ∝ exp(output_scale · m(x)).
 
-    Columns of X are standardised first. Layers are h ↦ φ(Wh/√n + b), n the length of h, where all weights and biases
-    have the prior N(0, prior_scale²).
+    Columns of X, layers, the prior of weights and biases, other arguments and attributes are those of
+    `BayesianMLPRegressor`; besides, there are the `classes_`.
 
     Args:
-        hidden: widths of the hidden layers.
-        activation: "tanh", "relu" or "silu".
         prior_scale: of weights and biases; larger, and the borders between classes may bend more.
         output_scale: how large log-odds may be, about; larger, and probabilities may be nearer to 0 and 1.
-        steps: of each chain, at most; a quarter is not kept. With up to 4,096 rows, a step looks at all of them.
-        ess, seconds: stop earlier where all parameters have `ess` effective draws and R-hat ≤ 1.01, or by the clock.
-        chains: independent chains, each of which begins near another mode, found by 500 steps of Adam.
-        random_state, progress: the seed (same number, same draws), and whether to show bars (on a terminal only).
-
-    Attributes:
-        classes_: the classes.
-        posterior_: an `xarray.DataTree` with draws of the parameters, which are of standardised columns.
-        check_: whether to believe the predictions: convergence is judged by them, since hidden units can be exchanged.
     """
 
     prior_scale: float = priors.CLASSIFIER_SCALE
@@ -138,20 +126,12 @@ class BayesianMLPClassifier(Classifier, BayesianMLP):
 class DiscriminativeRBMClassifier(Classifier, NetworkModel):
     """A discriminative restricted Boltzmann machine (Larochelle & Bengio 2008), its hidden units summed out.
 
-    Columns of X are standardised first; all parameters have the prior N(0, prior_scale²).
+    Columns of X are standardised first; all parameters have the prior N(0, prior_scale²). Other arguments and
+    attributes are those of `BayesianMLPRegressor`; besides, there are the `classes_`.
 
     Args:
         hidden: how many hidden units.
         prior_scale: of all parameters; 3 is about what the paper's experiments have.
-        steps: of each chain, at most; a quarter is not kept. With up to 4,096 rows, a step looks at all of them.
-        ess, seconds: stop earlier where all parameters have `ess` effective draws and R-hat ≤ 1.01, or by the clock.
-        chains: independent chains, each of which begins near another mode, found by 500 steps of Adam.
-        random_state, progress: the seed (same number, same draws), and whether to show bars (on a terminal only).
-
-    Attributes:
-        classes_: the classes.
-        posterior_: an `xarray.DataTree` with draws of the parameters, which are of standardised columns.
-        check_: whether to believe the predictions: convergence is judged by them, since hidden units can be exchanged.
     """
 
     hidden: int = 16

@@ -33,8 +33,7 @@ def make_rows(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Rows:
         X, y, weight = X[counts], y[counts], weight[counts]
     if len(X) > SORTED_ROWS:
         return Rows(X, y, weight)
-    table = np.column_stack([X, y])
-    distinct, which = np.unique(table, axis=0, return_inverse=True)
+    distinct, which = np.unique(np.column_stack([X, y]), axis=0, return_inverse=True)
     total = np.bincount(which.ravel(), weights=weight, minlength=len(distinct))
     return Rows(distinct[:, :-1], distinct[:, -1], total)
 

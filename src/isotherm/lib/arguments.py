@@ -86,16 +86,11 @@ def step_size(name: str, value: Argument) -> "float | jax.tree_util.Partial":
     return positive(name, value)
 
 
-def _plain(leaf: object) -> object:
-    """Return what has `__array__`, such as a pandas Series, as NumPy's; numbers and arrays as they are."""
-    return leaf if isinstance(leaf, int | float | np.ndarray | jax.Array) else np.asarray(leaf)
-
-
 def mass(value: Argument) -> float | np.ndarray:
     """Return a positive diagonal mass: a number, a vector of length d, or a pytree shaped like the parameters."""
     try:
         is_number = jax.tree_util.all_leaves([value]) and np.ndim(value) == 0
-        flat = None if is_number else np.asarray(ravel_pytree(jax.tree.map(_plain, value))[0])
+        flat = None if is_number else np.asarray(ravel_pytree(jax.tree.map(np.asarray, value))[0])
     except (TypeError, ValueError):
         raise TypeError(f"mass must be a positive number, a vector or a pytree of them, got {value!r}") from None
     if flat is None:

@@ -1,5 +1,4 @@
-"""Optional packages (`pip install 'isotherm[plots]'`) are imported where they are used; one that is missing is named
-in a sentence."""
+"""Optional packages (`pip install 'isotherm[plots]'`): imported where they are used, or named in a sentence."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,6 +1,5 @@
 """Progress on standard error, where somebody looks at it."""
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -20,9 +19,9 @@ class StatusLine:
     """A line that says what is being done; silent unless `show` and standard error is a terminal."""
 
     def __init__(self, title: str, show: bool, *columns: str) -> None:
-        from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import SpinnerColumn, TimeElapsedColumn
 
-        words = map(TextColumn, (f"{title}: {{task.description}}", *columns))
+        words = f"{title}: {{task.description}}", *columns
         self.progress = progress_bar(show, SpinnerColumn(), *words, TimeElapsedColumn())
         self.task = self.progress.add_task("", total=None, passes="0.0")
 
@@ -33,7 +32,7 @@ class StatusLine:
         self.progress.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.progress.stop()
 
 

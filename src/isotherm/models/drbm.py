@@ -5,16 +5,14 @@ Hidden units h ∈ {0, 1}^H are summed out exactly:
     p(y|x) ∝ Σ_h exp(d_y + Σ_j h_j (c_j + U_jy + W_j·x)) = exp(a_y),
     a_y(x) = d_y + Σ_j softplus(c_j + U_jy + W_j·x),   log p(y|x) = a_y − logsumexp(a).
 
-Samplers linearise this once a step and then apply the linearisation and its transpose many times. With
-σ_jk = sigmoid(c_j + U_jk + W_j·x), r_k = 1[k = y] − p(k|x), R_jk = r_k σ_jk and q_j = Σ_k R_jk, the
-differential is
+Samplers linearise this once a step and then apply the linearisation and its transpose many times. The differential is,
+with σ_jk = sigmoid(c_j + U_jk + W_j·x), r_k = 1[k = y] − p(k|x), R_jk = r_k σ_jk and q_j = Σ_k R_jk,
 
     d log p = r·dd + q·(dc + dW x) + Σ_jk R_jk dU_jk.
 
-Over a batch of n only R has size (n, hidden, classes), and it meets dU alone: a product with the
-linearisation or its transpose is one matrix-vector product with R, plus terms of size (n, hidden). Left to
-itself, automatic differentiation broadcasts dc + dW x against U first and passes several times over arrays of
-R's size.
+Over a batch of n only R has size (n, hidden, classes), and it meets dU alone: a product with the linearisation or its
+transpose is one matrix-vector product with R, plus terms of size (n, hidden). Left to itself, automatic differentiation
+broadcasts dc + dW x against U first and passes several times over arrays of R's size.
 """
 
 import functools
@@ -86,9 +84,8 @@ def _log_probability_jvp(
     primals: tuple[Params, Array, Array], tangents: tuple[Params, Array | SymbolicZero, object]
 ) -> tuple[Scalar, Scalar]:
     params, x, y = primals
-    dw, du, dc, dd, dx = (
-        None if isinstance(t, SymbolicZero) else t for t in (*(tangents[0][name] for name in "WUcd"), tangents[1])
-    )
+    given = *(tangents[0][name] for name in "WUcd"), tangents[1]
+    dw, du, dc, dd, dx = (None if isinstance(t, SymbolicZero) else t for t in given)
     inputs, d = _inputs(params, x), params["d"]
     log_p = jax.nn.log_softmax(_activations(params, inputs))
     r = jax.nn.one_hot(y, d.shape[0], dtype=d.dtype) - jnp.exp(log_p)

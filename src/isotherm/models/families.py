@@ -34,8 +34,7 @@ LARGEST_LOG_RATE = 30.0  # beyond it, a rate of 1e13, exp continues as a parabol
 
 
 class Family:
-    """A predictor that is a number and no parameters of its own, unless a family says otherwise; the module's docstring
-    says what each method returns."""
+    """A predictor that is a number, no parameters of its own; the module's docstring says what each method returns."""
 
     shapes: ClassVar[dict[str, tuple[int, ...]]] = {}
 
@@ -66,9 +65,8 @@ class Family:
 class Gaussian(Family):
     """y ~ N(predictor, σ²) with σ = exp(params["log_sigma"]) unknown.
 
-    The prior is σ² ~ scaled inverse χ²(1, guess²): it counts as one more example, whose residual is `guess`. Next to
-    targets of standard deviation 1 it is weak, and it keeps σ from zero where the predictor can follow the targets
-    exactly.
+    The prior is σ² ~ scaled inverse χ²(1, guess²): one more example, whose residual is `guess`. Next to targets of
+    standard deviation 1 it is weak, and it keeps σ from zero where the predictor can follow the targets exactly.
     """
 
     guess: float = 0.1

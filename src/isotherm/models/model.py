@@ -1,5 +1,4 @@
-"""A model is a predictor m(θ, x) and a family, with a Gaussian prior: what all models share, and the two that take any
-family.
+"""A model is a predictor m(θ, x), a family and a Gaussian prior: what all models share, and two that take any family.
 
 With m(θ, x) the predictor, log p(y|x, θ) = family.log_density(m(θ, x), y). Rows may have `codes` of levels beside x:
 each level is then one more input, which is 1 in the rows that have it, and no matrix of zeros and ones is made.
@@ -63,8 +62,7 @@ class method:
 
 
 class Model:
-    """A predictor m(θ, x) and a family, with the prior N(0, prior_variance · I). A model derives from this and is a
-    frozen dataclass.
+    """A predictor m(θ, x) and a family, with the prior N(0, prior_variance · I). Models are frozen dataclasses.
 
     An example is a dict with `x`, the numbers of one row, `y`, and, for models that take them, `codes`: which levels of
     its categories the row has, as indices into one vector of all levels; a negative code is no level.
@@ -184,8 +182,7 @@ class GeneralisedLinear(Model):
 
     Parameters `coef`, W by (…, features), ~ N(0, prior_variance); `effects` by (levels, …), added for the levels of a
     row, with the same prior; `intercept`, b, ~ N(0, intercept_variance), which is left out if that is 0; and those of
-    the family. What all classes of `families.Categorical` have in common, which changes no probability, is N(0, 1) if
-    that is narrower.
+    the family. What all classes have in common, which changes no probability, is N(0, 1) if that is narrower.
     """
 
     features: int

@@ -1,5 +1,4 @@
-"""Default priors of estimators and of tables, as standard deviations, and the standard units of columns that they are
-meant for."""
+"""Default priors of estimators and tables, as standard deviations, and the standard units that they are meant for."""
 
 from typing import NamedTuple
 
@@ -29,8 +28,7 @@ NO_UNITS = Units(np.zeros(()), np.ones(()))
 
 
 def standard_units(values: np.ndarray, weight: np.ndarray | None = None, centred: bool = True) -> Units:
-    """Return mean (0 unless `centred`) and standard deviation of each column; one that does not vary keeps its scale.
-    `weight` is how often each row counts."""
+    """Return mean (0 unless `centred`) and standard deviation, or 1, of each column; rows count `weight` times."""
     centre = np.average(values, axis=0, weights=weight) if centred else np.zeros(values.shape[1:])
     spread = np.sqrt(np.average((values - centre) ** 2, axis=0, weights=weight))
     varies = spread > CONSTANT * np.abs(values).max(axis=0, initial=0)

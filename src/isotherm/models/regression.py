@@ -84,8 +84,7 @@ class Softmax(ClassModel):
 class MLP(ClassModel):
     """Two-layer network: log p(y|x) = a_y − logsumexp(a), a = W₂ tanh(W₁x + b₁) + b₂.
 
-    Parameters `W1` (hidden, features), `b1` (hidden,), `W2` (classes, hidden), `b2` (classes,); labels are
-    0 … classes − 1.
+    Parameters `W1` (hidden, features), `b1` (hidden,), `W2` (classes, hidden), `b2` (classes,); labels 0 … classes − 1.
     """
 
     features: int

@@ -17,6 +17,7 @@ import numpy as np
 from jax.extend.core import Jaxpr, subjaxprs
 
 from isotherm.data.batches import pad
+from isotherm.data.on_disk.open_data import device_shape
 from isotherm.diagnostics.verdict import good_chains
 from isotherm.lib import arguments
 from isotherm.lib.progress import progress_bar
@@ -121,8 +122,7 @@ class Draws:
         if not len(good):
             raise ValueError("all chains of tree diverged, so there is nothing to predict with")
         if bad := set(range(posterior.sizes["chain"])) - set(good):
-            which = ", ".join(map(str, sorted(bad)))
-            chains = len(good) + len(bad)
+            which, chains = ", ".join(map(str, sorted(bad))), len(good) + len(bad)
             warn(f"{len(bad)} of {chains} chains diverged and are left out of the predictions: {which}")
         every = 1 if most is None else max(1, math.ceil(len(good) * posterior.sizes["draw"] / most))
         self.dataset = posterior.isel(chain=good, draw=slice(None, None, every))
@@ -164,10 +164,10 @@ class Task(NamedTuple):
 
 def make_task(function: Function, draws: Draws, columns: Batch, rows: int) -> Task:
     """Return what the function returns, and blocks in which it needs little memory."""
-    params, example = jax.tree.map(_shape, draws.params), jax.tree.map(lambda column: _shape(column, 1), columns)
+    example = jax.tree.map(lambda column: device_shape(column, 1), columns)
     try:
         hash(function)
-        program, shapes = jax.make_jaxpr(function, return_shape=True)(params, example)
+        program, shapes = jax.make_jaxpr(function, return_shape=True)(jax.tree.map(device_shape, draws.params), example)
     except Exception as error:
         raise ValueError(
             f"function(params, example) does not fit the draws and the data: it raised {type(error).__name__}: {error}"
@@ -184,10 +184,6 @@ def make_task(function: Function, draws: Draws, columns: Batch, rows: int) -> Ta
     work = cell + _bytes_of(program.jaxpr)
     size = _power(rows, VALUES // (draws.count * cell), WORK // work)
     return Task(function, outputs, size, _power(draws.each, MOST_DRAWS, WORK // (size * work)))
-
-
-def _shape(array: np.ndarray, skip: int = 0) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(np.shape(array)[skip:], jax.dtypes.canonicalize_dtype(array.dtype))
 
 
 def _power(number: int, *bounds: int) -> int:
@@ -213,11 +209,10 @@ def blocks(
     task: Task, draws: Draws, columns: Batch, rows: int, show: bool
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
     """Yield the first row of each block, and what the function returns there, by (row, …, draw); chain after chain."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
     held = {n: np.empty((task.rows, *out.shape, draws.count), out.dtype) for n, out in task.outputs.items()}
-    words = TextColumn("predicting"), TextColumn("rows")
-    with progress_bar(show, words[0], BarColumn(), MofNCompleteColumn(), words[1], TimeRemainingColumn()) as bar:
+    with progress_bar(show, "predicting", BarColumn(), MofNCompleteColumn(), "rows", TimeRemainingColumn()) as bar:
         line = bar.add_task("", total=rows)
         for first in range(0, rows, task.rows):
             last = min(rows, first + task.rows)
@@ -312,9 +307,7 @@ class AllValues:
         self.group = "log_likelihood" if log_likelihood else "predictions"
         self.names = {name: "y" if log_likelihood and name == "prediction" else name for name in task.outputs}
         self.dims = {name: ["chain", "draw", "row", *_own_dims(name, out.ndim)] for name, out in task.outputs.items()}
-        counted = {"chain": draws.chains, "draw": draws.each}
-        labels = draws.dataset.coords
-        self.labels = {name: labels[name].values if name in labels else np.arange(n) for name, n in counted.items()}
+        self.labels = {name: draws.dataset[name].values for name in ("chain", "draw")}
         self.arrays: dict[str, np.ndarray | StoredArray] = {}
         shapes = {name: (*self.by_draw, rows, *output.shape) for name, output in task.outputs.items()}
         if path is None:

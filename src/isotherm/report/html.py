@@ -1,7 +1,5 @@
 """Reports as one HTML page: the frame, tables and pictures, all inside it, and nothing fetched from anywhere.
-
-How the page looks is in page.css. Every text that comes in is escaped here.
-"""
+How the page looks is in page.css. Every text that comes in is escaped here."""
 
 import base64
 from collections.abc import Iterable, Sequence
@@ -89,8 +87,3 @@ def pictures(title: str, named: Iterable[tuple[str, bytes]], caption: str) -> st
     images = "".join(image(png, f"{title} {name}".strip()) for name, png in named)
     head = f"<h3>{escape(title)}</h3>" if title else ""
     return f'{head}<figure><div class="side-by-side">{images}</div><figcaption>{escape(caption)}</figcaption></figure>'
-
-
-def wide_picture(png: bytes, caption: str) -> str:
-    """Return a picture of several panels, which is scrolled on narrow screens."""
-    return f'<figure><div class="scroll">{image(png, caption)}</div><figcaption>{escape(caption)}</figcaption></figure>'

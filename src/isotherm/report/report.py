@@ -117,8 +117,7 @@ def write(
     found: str = "",
     title: str | None = None,
 ) -> Path:
-    """Write the page with a verdict. `names` replace those of parameters, and `found` is HTML about what the run
-    found, for which a run of a table has words."""
+    """Write the page with a verdict; `names` replace those of parameters, `found` is HTML about what was found."""
     own_names, values = watched_draws(tree)
     shown = [(names or {}).get(name, name) for name in own_names]
     good, words = _good_chains(tree, values)

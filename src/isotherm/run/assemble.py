@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from isotherm.data import processes
 from isotherm.data.batches import AliasTable, Batches, make_table, place
-from isotherm.data.on_disk import Column, on_disk
+from isotherm.data.on_disk.column import Column
+from isotherm.data.on_disk.open_data import on_disk
 from isotherm.data.sharded import CHAINS, ROWS, Shards, make_mesh, shard
 from isotherm.lib import arguments
 from isotherm.lib.types import Batch, Float, Json, Params
@@ -56,7 +57,10 @@ class RunSettings:
             return target.row_probabilities
         if isinstance(self.probabilities, AliasTable):
             return self.probabilities
-        checks.check_no_table(target)
+        if target.row_probabilities is not None:
+            raise ValueError(
+                "probabilities must not be given with an anchored posterior, which has its own; leave them out"
+            )
         return make_table(processes.joined(np.array(self.probabilities, np.float64)))
 
     def mesh(self, data: Batch) -> Mesh | None:

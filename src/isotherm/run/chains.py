@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.stages import Compiled, Lowered
 
-from isotherm.data.on_disk import on_disk, shapes
+from isotherm.data.on_disk.open_data import on_disk, shapes
 from isotherm.data.processes import TRACING, cores
 from isotherm.lib.types import Batch, Draws
 from isotherm.run.assemble import Run
@@ -71,18 +71,15 @@ class Chains:
         return [start(run.sampler, each, run.starts[ids.numbers], ids, run.evaluation) for each, ids in parts]
 
     def reach(self, plan: Plan, step: int) -> int:
-        """Return how far one can go from a step with the rows that are in memory, waiting for some if there are none.
-        DataError if they cannot be read."""
+        """Return how far one can go with the rows in memory, waiting for some if need be; DataError if that fails."""
         return plan.steps if self._feed is None else self._feed.at(step, plan.steps).last
 
     def advance(self, plan: Plan, first: int, last: int) -> Draws:
         """Make the steps from `first` up to `last` of all chains; return the draws that they complete."""
-        parts = []
-        while True:
-            end = last if self._feed is None else min(last, self.reach(plan, first))
+        parts = list[Draws]()
+        while first < last or not parts:
+            end = min(last, self.reach(plan, first))
             parts.append(self._advance(plan, first, end))
-            if end == last:
-                break
             first = end
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts[1:] else parts[0]
 

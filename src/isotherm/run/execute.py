@@ -1,7 +1,5 @@
 """A run from a step to its end: chunk after chunk of the compiled loop, each shown to the recorder and to watchers.
-
-Where chunks end changes nothing (`loop.py`), so their length goes by the clock.
-"""
+Where chunks end changes nothing (`loop.py`), so their length goes by the clock."""
 
 import signal
 import threading
@@ -14,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from isotherm.data import processes
-from isotherm.data.on_disk import DataError
+from isotherm.data.on_disk.column import DataError
 from isotherm.diagnostics.constant_noise import NoiseChange
 from isotherm.diagnostics.convergence import FEWEST_DRAWS, Convergence, convergence
 from isotherm.diagnostics.verdict import VerdictWarning, doubts, shortfall
@@ -71,11 +69,8 @@ def execute(
     schedule, outside = Schedule(plan, goal, recorder), DrawsOutsidePrior()
     noise = NoiseChange() if noise_matters(chains.run, plan) else None
     bar = StepBar(plan.steps, step) if progress and processes.is_first() else None
-    with (
-        interruptible(and_terminated=recorder.keeps_state) as stop,
-        bar.progress if bar else nullcontext(),
-        one_lapack_thread(),
-    ):
+    shown = nullcontext() if bar is None else bar.progress
+    with interruptible(and_terminated=recorder.keeps_state) as stop, shown, one_lapack_thread():
         chains.wait_for_compiler()
         chunks = Chunks(chains, schedule, step, seconds, stop)
         try:
@@ -241,17 +236,11 @@ class StepBar:
     """Steps a second, kinetic temperature, time left; silent unless standard error is a terminal."""
 
     def __init__(self, total: int, done: int = 0) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
-        self.progress = progress_bar(
-            True,
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[speed]} steps/s"),
-            TextColumn("temperature {task.fields[temperature]}"),
-            TimeRemainingColumn(),
-        )
+        steps = "{task.description}", BarColumn(), MofNCompleteColumn()
+        rates = "{task.fields[speed]} steps/s", "temperature {task.fields[temperature]}"
+        self.progress = progress_bar(True, *steps, *rates, TimeRemainingColumn())
         self.task = self.progress.add_task("compiling", total=total, completed=done, speed="–", temperature="–")
 
     def see(self, chunk: Chunk) -> None:
@@ -304,8 +293,7 @@ class Stop:
 
 @contextmanager
 def interruptible(and_terminated: bool = False) -> Iterator[Stop]:
-    """Let Ctrl-C set the stop, so that a loop can end at a good place; a second Ctrl-C interrupts at once. SIGTERM and
-    SIGHUP set it too if `and_terminated`, unless they are ignored."""
+    """Let Ctrl-C set the stop, so that a loop ends well; SIGTERM and SIGHUP too if `and_terminated`, unless ignored."""
     stop = Stop()
     if threading.current_thread() is threading.main_thread():  # others have no handlers to set
         ending = (signal.SIGTERM, signal.SIGHUP) if and_terminated else ()

@@ -1,10 +1,9 @@
 """`isotherm.largest_step`: the largest step size of a sampler whose bias is under a bound, without a reference.
 
-The bias of a step size is measured on a short run by the forces at its draws (diagnostics/stein.py): how far the mean
-is off, in posterior standard deviations, and the variance over the true one. All runs start at the same draws of the
-Gaussian that approximates the posterior. Each goes on, twice as long each time, until its chains have forgotten where
-they started and the bias is on one side of the bound, or so near to it that it does not matter on which; it is
-measured on the second half.
+The bias of a step size is measured on the second half of a run by the forces at its draws (diagnostics/stein.py): how
+far the mean is off, in posterior standard deviations, and the variance over the true one. All runs start at the same
+draws of the Gaussian that approximates the posterior. Each goes on, twice as long each time, until its chains have
+forgotten where they started and the bias is on one side of the bound, or so near that it does not matter on which.
 """
 
 import dataclasses
@@ -167,7 +166,7 @@ def surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Ru
 
 def pilot_surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tuple[Run, Forces, int]:
     """Return the same where the posterior cannot be anchored: what a run of eccadl finds from the user's start."""
-    posterior, params = run.evaluation.target, run.evaluation.target.params(jnp.asarray(run.starts[0]))
+    target, params = run.evaluation.target, run.evaluation.target.params(jnp.asarray(run.starts[0]))
     pilot = run._replace(sampler=eccadl(), starts=np.repeat(run.starts[:1], CHAINS, axis=0))
     plan = Plan(PILOT, PILOT // 2, PILOT // 2 // DRAWS[0])
     with StatusLine(TITLE, progress) as status, closing(make_chains(pilot)) as chains, one_lapack_thread():
@@ -181,8 +180,7 @@ def pilot_surroundings(run: Run, rng: np.random.Generator, progress: bool) -> tu
         )
     draws = seen["position"]
     with Passes(run.batches.population, progress) as passes:
-        plain = posterior.plain
-        forces = Forces.around(draws.mean(axis=(0, 1)), spread_of(draws), plain, params, run.data, rng, passes)
+        forces = Forces.around(draws.mean(axis=(0, 1)), spread_of(draws), target.plain, params, run.data, rng, passes)
         size = forces.quiet_size(forces.positions(draws))
     forces.passes = Passes(run.batches.population, show=False)
     return starting_at(run, draws[:, -1]), forces, size
@@ -219,8 +217,8 @@ def first_step(run: Run, forces: Forces) -> float:
     mass = 1.0 if traits.mass is None else traits.mass
     w = jax.lax.rsqrt(jnp.asarray(mass, position.dtype))
     factor = np.eye(len(position)) if run.evaluation.target.curvature_is_identity else forces.factor
-    widths = np.linalg.svd(factor / np.broadcast_to(np.asarray(w, np.float64), position.shape)[:, None])[1]
-    narrowest = float(widths[-1])
+    scale = np.broadcast_to(np.asarray(w, np.float64), position.shape)
+    narrowest = float(np.linalg.svd(factor / scale[:, None])[1][-1])
     return narrowest if traits.has_momentum else narrowest**2
 
 
@@ -250,20 +248,18 @@ class Trials:
             if seen is None:
                 return Trial(step_size, None, end, False)
             z, last = self.positions(seen["position"]), end >= TRIAL_STEPS
-            if not last and "target_friction" in seen and is_drifting(seen["friction"]):
-                step, end = end, 2 * end
-                continue
-            if last or memory_of(z) <= FORGOTTEN or np.mean(z**2) > 1 + GROSS:  # else forces would tell nothing yet
+            adapts = "target_friction" in seen and is_drifting(seen["friction"])
+            tells = not adapts and (memory_of(z) <= FORGOTTEN or np.mean(z**2) > 1 + GROSS)  # else forces tell nothing
+            if last or tells:
                 found = self.bias(z)
-                forgotten = found.memory <= FORGOTTEN
-                if is_gross(found) or last or (forgotten and is_decided(found, self.bound)):
-                    passes = forgotten and excess(found, self.bound) <= 0 and not is_gross(found)
+                forgotten, gross = found.memory <= FORGOTTEN, max(excesses(found, GROSS)) > SURE
+                if gross or last or (forgotten and is_decided(found, self.bound)):
+                    passes = forgotten and max(excesses(found, self.bound)) <= 0 and not gross
                     return Trial(step_size, found, end, passes)
             step, end = end, 2 * end
 
     def positions(self, draws: np.ndarray) -> np.ndarray:
-        """Positions in standard deviations. At temperature T these are √T times as large, and the force of what is
-        drawn is 1/T of the posterior's."""
+        """Positions in standard deviations, which at temperature T are √T times as large, and forces 1/T as large."""
         return np.asarray(self.forces.positions(draws) / self.root_temperature)
 
     def bias(self, z: np.ndarray) -> Bias:
@@ -275,27 +271,19 @@ def draws_of(parameters: int) -> int:
     return int(np.clip(2 ** round(np.log2(NUMBERS / parameters)), *DRAWS))
 
 
-def excess(found: Bias, bound: float) -> float:
-    """By how many standard errors the mean or the variance, the worse of the two, is beyond the bound."""
-    return float(max(_excesses(found, bound)))
-
-
 def is_decided(found: Bias, bound: float) -> bool:
     """Whether one of the two is surely beyond the bound, or each is surely within or known well enough."""
-    over = _excesses(found, bound)
+    over = excesses(found, bound)
     well = found.square_error <= TIGHT * bound**2, found.trace_error <= TIGHT * bound
     return max(over) > SURE or all(each < -SURE or known for each, known in zip(over, well, strict=True))
 
 
-def _excesses(found: Bias, bound: float) -> list[float]:
+def excesses(found: Bias, bound: float) -> list[float]:
+    """By how many standard errors the mean and the variance are beyond the bound."""
     least = np.finfo(np.float64).tiny
     mean = (found.square - bound**2) / max(found.square_error, least)
     variance = (abs(found.trace - 1) - bound) / max(found.trace_error, least)
     return [float(np.nan_to_num(each, nan=np.inf)) for each in (mean, variance)]
-
-
-def is_gross(found: Bias) -> bool:
-    return excess(found, GROSS) > SURE
 
 
 def search(trial: Callable[[float], Trial], first: float, bound: float) -> Found:
@@ -319,10 +307,10 @@ def search(trial: Callable[[float], Trial], first: float, bound: float) -> Found
 
 
 def no_step(trials: list[Trial], bound: float) -> str:
-    last, told = trials[-1], "; ".join(str(trial) for trial in trials[-2:])
-    why = f"; there, chains still remember their start after {last.steps:,} steps, and smaller steps are slower"
-    why = why if last.is_slow else ""
+    last, why = trials[-1], "; ".join(map(str, trials[-2:]))
+    if last.is_slow:
+        why += f"; there, chains still remember their start after {last.steps:,} steps, and smaller steps are slower"
     return (
-        f"no step size keeps the bias under {bound:g}: {told}{why}; use isotherm.fit or isotherm.eccadl, larger "
+        f"no step size keeps the bias under {bound:g}: {why}; use isotherm.fit or isotherm.eccadl, larger "
         "batches, or a larger bound"
     )

@@ -220,8 +220,7 @@ def _advance(
 def _log_priors(
     evaluation: Evaluation, positions: Float[Array, "slots chains d"], touched: Step
 ) -> Float[Array, "slots chains"]:
-    """Return the log-prior of the slots that were touched, a block at a time. A draw is outside the prior where it is
-    −inf."""
+    """Return the log-prior of the slots that were touched, a block at a time; outside the prior it is −inf."""
     slots, chains, _ = positions.shape
     block = min(PRIOR_BLOCK, slots)
 

@@ -44,8 +44,7 @@ class SpreadChains(Chains):
             return [begin(*arguments)]
 
     def advance(self, plan: Plan, first: int, last: int) -> Draws:
-        """Make the steps; where a chain diverges, which may be because a batch had more rows on a device than there was
-        room for, repeat them with room for all."""
+        """Make the steps; if a chain diverges, perhaps as a batch had too many rows, repeat them with room for all."""
         before, bad = self._carries, self.first_bad_steps
         draws = self._advanced(self.program, self._data, plan, first, last)
         if isinstance(self._data, Shards) and (self.first_bad_steps != bad).any():
@@ -105,10 +104,9 @@ class SpreadChains(Chains):
         begin = self._over_devices(start, (P(), self._data_spec, P(CHAINS), self._ids_spec, P()), P(CHAINS))
         return begin, self.run.sampler, self._data, self.run.starts[self.ids.numbers], self.ids, self.evaluation
 
-    def _over_devices(self, function: Callable[..., object], *specs: object, **options: object) -> Wrapped:
+    def _over_devices(self, function: Callable[..., object], ins: object, outs: object, **options: object) -> Wrapped:
         # What is replicated is so because all devices compute it from the same numbers; `same` checks that they do.
-        in_specs, out_specs = specs
-        mapped = jax.shard_map(function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+        mapped = jax.shard_map(function, mesh=self.mesh, in_specs=ins, out_specs=outs, check_vma=False)
         return jax.jit(mapped, compiler_options=options or None)
 
 

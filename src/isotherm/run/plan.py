@@ -83,8 +83,7 @@ class Goal(NamedTuple):
         return "give it more seconds, or go on with isotherm.resume if it has a store"
 
     def end_burn_in(self, plan: Plan, step: int, seconds: float) -> Plan:
-        """End burn-in at this step if it has used its share of the time, and thin so that some draws fit in the rest;
-        otherwise return the plan as it is."""
+        """Return a plan that ends burn-in here, if its share of the time is used, and thins so that some draws fit."""
         if self.seconds is None or step >= plan.burn_in or seconds < BURN_IN_SHARE * self.seconds:
             return plan
         left = step * max(0.0, self.seconds / seconds - 1)

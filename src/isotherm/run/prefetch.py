@@ -16,8 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm.data.batches import allocate
-from isotherm.data.on_disk import Column, MappedReader, SharedArray, host, mappable_columns
-from isotherm.lib.types import Array, Bool, Int, RandomKey
+from isotherm.data.on_disk.column import Column
+from isotherm.data.on_disk.mapped_reader import MappedReader, SharedArray, mappable_columns
+from isotherm.data.on_disk.open_data import device_shape, host
+from isotherm.lib.types import Array, Int, RandomKey
 from isotherm.run.assemble import Run
 from isotherm.run.loop import Block, ChainIds, is_due, phase_key
 from isotherm.samplers.base import Phase, Renewing, extra_batches
@@ -57,18 +59,15 @@ class Programs:
 
     def __init__(self, run: Run, ids: ChainIds) -> None:
         self.run, self.ids, table = run, ids, run.evaluation.table
-        self.row = Minibatch(
-            jax.tree.map(
-                lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], jax.dtypes.canonicalize_dtype(leaf.dtype)), run.data
-            ),
-            None if table is None else jax.ShapeDtypeStruct((), table.weights.dtype),
-        )
+        weight = None if table is None else device_shape(table.weights, 1)
+        self.row = Minibatch(jax.tree.map(lambda column: device_shape(column, 1), run.data), weight)
         self.phases: dict[Phase, PhaseRows] = {"step": PhaseRows(run, ids, "step", self.row, BLOCK_STEPS)}
         self.steps, self.renewals = self.phases["step"].steps, 0  # of a block, at most
         if isinstance(run.sampler, Renewing):
             self.phases["renewal"] = PhaseRows(run, ids, "renewal", self.row, self.steps)
             self.renewals = self.phases["renewal"].steps
-            self._due = jax.jit(self._are_due).lower(run.sampler, np.zeros(self.steps, np.int32)).compile()
+            due, steps = jax.vmap(is_due, (None, 0, None)), np.zeros(self.steps, np.int32)
+            self._due = jax.jit(due, static_argnums=2).lower(run.sampler, steps, run.starts.shape[1]).compile()
 
     @cached_property
     def init(self) -> PhaseRows:
@@ -94,9 +93,6 @@ class Programs:
             return first + len(steps), steps[:0]
         due = steps[np.asarray(self._due(run.sampler, np.resize(steps, self.steps)))[: len(steps)]]
         return (first + len(steps) if len(due) <= self.renewals else int(due[self.renewals])), due[: self.renewals]
-
-    def _are_due(self, sampler: Renewing[object], steps: Int[Array, " steps"]) -> Bool[Array, " steps"]:
-        return jax.vmap(lambda step: is_due(sampler, step, self.run.starts.shape[1]))(steps)
 
 
 class Ahead(NamedTuple):
@@ -192,11 +188,8 @@ class Feed:
             if not isinstance(column, Column):
                 take(column, rows, runs, out)
         copied = room.shared if reader is not None and reader.wait() else ()
-        left = [
-            (column, out)
-            for number, (column, out) in enumerate(zip(self.columns, room.arrays, strict=True))
-            if isinstance(column, Column) and number not in copied
-        ]
+        pairs = enumerate(zip(self.columns, room.arrays, strict=True))
+        left = [(column, out) for i, (column, out) in pairs if isinstance(column, Column) and i not in copied]
         if left:
             begin, places = time.perf_counter(), np.concatenate([np.arange(a, a + length) for a, length in runs])
             order = np.argsort(rows, kind="stable")
@@ -207,8 +200,7 @@ class Feed:
     def _places(
         self, room: "Room", groups: list[ChainIds], steps: Int[np.ndarray, " steps"]
     ) -> tuple[Int[np.ndarray, " rows"], Int[np.ndarray, "runs 2"]]:
-        """Return the rows that these steps need, and the runs of places where they go, one after the other: the first
-        place and the length of each."""
+        """Return the rows that these steps need, and the runs of places where they go, by first place and length."""
         rows, runs, phase = [], [], room.phase
         for ids, offsets in zip(groups, room.offsets, strict=True):
             numbers = phase.row_numbers(self.run.evaluation, ids, np.resize(steps, phase.steps))
@@ -219,8 +211,7 @@ class Feed:
         return np.concatenate(rows), np.array(runs)
 
     def _request_rows(self, room: "Room", rows: np.ndarray, runs: np.ndarray) -> MappedReader | None:
-        """Ask the separate process for the rows of the columns that it can copy. It is started as soon as that is worth
-        while; None until it is ready."""
+        """Ask the separate process, started when that is worth while, for rows it can copy; None until it is ready."""
         if not room.shared:
             return None
         if self.reader is None and self.seconds >= READER_SECONDS:

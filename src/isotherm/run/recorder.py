@@ -120,8 +120,7 @@ class Recorder:
 
     def watched_draws(self) -> np.ndarray:
         """Return the draws so far by (chain, draw, parameter), of the parameters that a goal watches."""
-        positions = self.joined()["position"]
-        return positions[..., self.labels.watched].swapaxes(0, 1)
+        return self.joined()["position"][..., self.labels.watched].swapaxes(0, 1)
 
     @property
     def count(self) -> int:
@@ -160,8 +159,7 @@ class Recorder:
 
 class StoreRecorder(Recorder):
     """Has a thread write draws in chunks and state in checkpoints, in order, and forgets them. `header` says what the
-    run is and where it stands; `tail` are the draws that are in no chunk yet. The first of several processes writes;
-    others count draws."""
+    run is and where it stands; `tail` are the draws in no chunk yet. Of several processes the first writes."""
 
     keeps_state = True
 

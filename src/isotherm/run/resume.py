@@ -109,8 +109,6 @@ def restore_run(
             sampler = settings.decode(header.sampler, arrays)
         if init is None:
             init = identity.zeros(header.layout)
-            if init is None:
-                raise ValueError("its parameters are not a nest of dicts, lists and tuples; pass init= again")
     except (ValueError, TypeError, KeyError, StopIteration, RecursionError) as error:
         raise ValueError(f"{where} cannot be resumed as it is: {error}") from error
     refuse(where, "another sampler", settings.differences(header.sampler, arrays, sampler, header.plan["steps"]))

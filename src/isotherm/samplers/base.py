@@ -61,7 +61,7 @@ class Renewing(Sampler[S], Protocol[S]):
 
 
 class Traits(NamedTuple):
-    """What a sampler says of itself; the defaults are for one that says nothing.
+    """What a sampler says of itself with a method `traits()`; the defaults are for one that has none.
 
     `mass` is M, diagonal. `chooses_step_size`: whether it does where its field `step_size` is None; if not,
     `isotherm.sample` finds one. `assumes_constant_noise`: whether S has to be the same all over the posterior."""
@@ -71,14 +71,6 @@ class Traits(NamedTuple):
     mass: Setting | None = None
     chooses_step_size: bool = True
     assumes_constant_noise: bool = False
-
-
-@runtime_checkable
-class HasTraits(Protocol):
-    """A sampler that says what it is."""
-
-    def traits(self) -> Traits:
-        """Return its traits."""
 
 
 @runtime_checkable
@@ -209,8 +201,7 @@ class Thermostat(Overdamped):
     def letters(self, key: RandomKey, position: Vector, force: Vector, moves: Moves) -> dict[str, "Letter"]:
         """Return A, B, O and D; the i-th O of the moves takes the i-th row of normal(key, (number of O's, d))."""
         w, mu = self.inverse_root_mass(position), self.thermal_mass_of(position)
-        rows = sum(letter == "O" for letter, _ in moves)
-        noise = normals(key, rows, position)
+        noise = normals(key, sum(letter == "O" for letter, _ in moves), position)
 
         def ornstein_uhlenbeck(s: State, t: Number) -> State:
             p = flows.ornstein_uhlenbeck(s.momentum, next(noise), s.friction, self.friction, self.temperature, t)

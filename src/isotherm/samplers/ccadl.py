@@ -14,7 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
-from isotherm.dynamics.covariance import blend, running
+from isotherm.dynamics.covariance import blend
 from isotherm.lib import arguments
 from isotherm.lib.types import RandomKey, Vector
 from isotherm.samplers.base import STATIC, State, Thermostat
@@ -38,7 +38,7 @@ class CCAdL(SGNHT):
         h = self.step_size_at(state.step, p.dtype)
         S = noisy.covariance.whitened(self.inverse_root_mass(state.position))
         batch = S.dense() if self.covariance == "dense" else S.diagonal()
-        average = blend(state.memory, batch, running((state.step + 1).astype(p.dtype)))
+        average = blend(state.memory, batch, 1 / (state.step + 1).astype(p.dtype))
         product = average @ p if self.covariance == "dense" else average * p
         damping = h / (2 * self.temperature) * product
         return self.explicit_step(key, state, noisy.force, damping)._replace(memory=average)
@@ -58,8 +58,7 @@ def ccadl(
     Args:
         step_size: h, a number, a function of the step index, or "auto", which `isotherm.largest_step` then finds.
         friction: A, the effective friction; ξ starts there.
-        temperature: 1/β.
-        thermal_mass: μ; "auto" is the number of parameters.
+        temperature, thermal_mass: 1/β, and μ; "auto" is the number of parameters.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.
         covariance: "dense" keeps a d×d average (it was once called "full"), "diagonal" its diagonal.
     """

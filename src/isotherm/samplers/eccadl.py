@@ -19,8 +19,8 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
 from isotherm.data.batches import ExtraBatch
-from isotherm.dynamics import flows, homecoming, scaling
-from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Estimate, Local, Needs
+from isotherm.dynamics import flows, homecoming
+from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Estimate, Local, Needs, inverse_root_mass
 from isotherm.dynamics.low_rank import LowRank
 from isotherm.dynamics.pace import CURVATURE_BOUND, IDENTITY_BOUND, Pace, Rules
 from isotherm.dynamics.renewals import LONGEST_INTERVAL, Calendar, is_power_of_two
@@ -191,14 +191,13 @@ class ECCAdL(Thermostat):
         return homecoming.trust(step, self._needs(like.size).ramp_steps, like.dtype)
 
     def _own_scale(self, position: Vector, noisy: Noisy) -> Vector | tuple[()]:
-        """Return M^(−1/2) if it is the sampler's choice: where the step size is and no mass is given, and K
-        measured."""
+        """Return M^(−1/2) if it is the sampler's choice: where the step size is, K is measured and no mass is given."""
         is_own = self.step_size is None and self.mass is None and not noisy.curvature_is_identity
         if not (is_own and self._needs(position.size).scales):
             return ()
         noisy = noisy.on("estimate", position)
         expected, K = noisy.curvature_ratio * noisy.covariance.diagonal(), noisy.curvature
-        return scaling.inverse_root_mass(expected, None if K is None else jnp.diagonal(K.dense(position)))
+        return inverse_root_mass(expected, None if K is None else jnp.diagonal(K.dense(position)))
 
     def _whitening(self, scale: Vector | tuple[()], position: Vector) -> Vector | Number:
         return self.inverse_root_mass(position) if isinstance(scale, tuple) else scale
@@ -215,10 +214,8 @@ class ECCAdL(Thermostat):
     def _inflation(self, state: State, estimate: Estimate, noisy: Noisy, step: Int[Array, ""]) -> Scalar:
         large = noisy.on("distance", state.position)
         force = self._whitening(state.memory.scale, state.position) * large.force
-        settings = large.sampling, self.temperature, noisy.curvature_ratio
-        return homecoming.measured_inflation(
-            estimate, force, state.momentum, *settings, self._trust(step, state.position)
-        )
+        settings = large.sampling, self.temperature, noisy.curvature_ratio, self._trust(step, force)
+        return homecoming.measured_inflation(estimate, force, state.momentum, *settings)
 
 
 def _curvature_bound(noisy: Noisy) -> float:

@@ -73,8 +73,7 @@ def mccadl(
     Args:
         step_size: h, a number, a function of the step index, or "auto", which `isotherm.largest_step` then finds.
         friction: A, the effective friction; ξ starts there and has it as its mean.
-        temperature: 1/β.
-        thermal_mass: μ; "auto" is the number of parameters.
+        temperature, thermal_mass: 1/β, and μ; "auto" is the number of parameters.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.
         scheme: the splitting, a word of the letters A, B, C, D, O.
         expm: how exp(−(h²/2)βS)p is computed: "lanczos", "taylor" or "dense".

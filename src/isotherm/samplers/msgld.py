@@ -33,7 +33,6 @@ def msgld(step_size: Any, *, temperature: float = 1.0, mass: Any = None) -> MSGL
 
     Args:
         step_size: η, a number, a function of the step index, or "auto", which `isotherm.largest_step` then finds.
-        temperature: 1/β.
-        mass: M, diagonal, here a preconditioner: a number, a vector or a pytree shaped like the parameters.
+        temperature, mass: 1/β; M, a diagonal preconditioner: a number, a vector or a pytree like the parameters.
     """
     return MSGLD(**Overdamped.checked(step_size, temperature, mass))

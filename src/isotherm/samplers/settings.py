@@ -11,7 +11,7 @@ import numpy as np
 
 from isotherm import samplers
 from isotherm.lib.types import Json
-from isotherm.samplers.base import HasTraits, Sampler, Traits
+from isotherm.samplers.base import Sampler, Traits
 
 NAMES = tuple(name for name in samplers.__all__ if name.islower())  # of the builders
 
@@ -21,7 +21,8 @@ def fields(sampler: Sampler[Any]) -> Json:
 
 
 def traits_of(sampler: object) -> Traits:
-    return sampler.traits() if isinstance(sampler, HasTraits) else Traits()
+    found: Traits = getattr(sampler, "traits", Traits)()
+    return found
 
 
 def attributes(sampler: Sampler[Any]) -> Json:

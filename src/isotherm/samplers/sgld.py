@@ -41,7 +41,6 @@ def sgld(step_size: Any, *, temperature: float = 1.0, mass: Any = None) -> SGLD:
     Args:
         step_size: η, a number, a function of the step index (a decreasing one makes it exact in the end), or "auto",
             which `isotherm.largest_step` then finds.
-        temperature: 1/β.
-        mass: M, diagonal, here a preconditioner: a number, a vector or a pytree shaped like the parameters.
+        temperature, mass: 1/β; M, a diagonal preconditioner: a number, a vector or a pytree like the parameters.
     """
     return SGLD(**Overdamped.checked(step_size, temperature, mass))

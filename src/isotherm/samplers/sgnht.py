@@ -63,8 +63,7 @@ def sgnht(
     Args:
         step_size: h, a number, a function of the step index, or "auto", which `isotherm.largest_step` then finds.
         friction: A, the strength of the added noise; ξ starts there.
-        temperature: 1/β.
-        thermal_mass: μ; "auto" is the number of parameters.
+        temperature, thermal_mass: 1/β, and μ; "auto" is the number of parameters.
         mass: M, diagonal: a number, a vector or a pytree shaped like the parameters; 1 unless given.
         scheme: "euler", the explicit step of the original, or a word of the letters A, B, D, O such as "BADODAB".
     """

@@ -9,7 +9,3 @@
 A draw is in a chunk or, until the chunk is full, in the checkpoint. Chunks are written before the checkpoint that
 counts on them, with their SHA-256 in it; the metadata that readers see is written after it.
 """
-
-from isotherm.lib.files import StoreError
-
-__all__ = ["StoreError"]

@@ -1,7 +1,5 @@
-"""What an anchored posterior knows and how rows are drawn: arrays that are written once, when a run begins.
-
-They are in a file of a checkpoint's format, and each checkpoint has its SHA-256.
-"""
+"""What an anchored posterior knows and how rows are drawn: arrays that are written once, when a run begins,
+in a file of a checkpoint's format; each checkpoint has its SHA-256."""
 
 from pathlib import Path
 

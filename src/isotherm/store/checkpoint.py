@@ -1,5 +1,4 @@
-"""A run's folder and the checkpoints in it: what the run is, as JSON, raw arrays, and a SHA-256 over all of it in the
-first line.
+"""A run's folder and the checkpoints in it: what the run is, as JSON, raw arrays, and in the first line a SHA-256.
 
     isotherm-checkpoint 2 <sha256 of what follows this line> <length of the header>
     {"arrays": [{"name": …, "dtype": …, "shape": […]}, …], …}<the arrays' bytes, one after the other>
@@ -49,9 +48,7 @@ def write(path: Path, header: Json, arrays: dict[str, np.ndarray]) -> str:
     for name, array in contiguous.items():
         if array.dtype.name not in DTYPES:
             raise TypeError(f"{name} has dtype {array.dtype}, which a checkpoint cannot hold")
-    described = [
-        {"name": name, "dtype": array.dtype.name, "shape": list(array.shape)} for name, array in contiguous.items()
-    ]
+    described = [{"name": n, "dtype": a.dtype.name, "shape": list(a.shape)} for n, a in contiguous.items()]
     text = json.dumps({**header, "arrays": described}).encode()
     pieces = [memoryview(text), *(array.reshape(-1).view(np.uint8).data for array in contiguous.values())]
     digest = hashlib.sha256()

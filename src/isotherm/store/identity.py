@@ -14,7 +14,8 @@ import numpy as np
 
 from isotherm.data import processes
 from isotherm.data.batches import Batches
-from isotherm.data.on_disk import Column, stream
+from isotherm.data.on_disk.column import Column
+from isotherm.data.on_disk.open_data import stream
 from isotherm.lib.types import Batch, Json, Params
 from isotherm.lib.version import __version__
 from isotherm.store.arrays import check_name
@@ -119,9 +120,8 @@ def numerics() -> dict[str, str]:
 
 
 def fingerprint(data: Batch, by_rows: bool = False) -> list[Json]:
-    """Return name, shape, dtype and SHA-256 of each array of the data, as the device sees it. Where there are several
-    processes, or `by_rows`, a sum over rows (`row_digest`) is in place of SHA-256, which no process can compute of the
-    rows of all."""
+    """Return name, shape, dtype and SHA-256 of each array of the data, as the device sees it. Of several processes, or
+    `by_rows`, a sum over rows (`row_digest`) is in place of SHA-256, which no process can compute of all rows."""
     counts = processes.row_counts(data)
     by_rows = by_rows or processes.several()
     first = sum(counts[: jax.process_index()])
@@ -150,8 +150,7 @@ def digest(array: np.ndarray | Column) -> str:
 
 def row_digest(array: np.ndarray | Column, first: int) -> str:
     """Return a number that depends on what is in each row and on the row's number, `first` being that of the first row,
-    but not on which process has it: a sum over all rows, modulo 2⁶⁴, of a hash of each; twice, with other multipliers.
-    """
+    but not on which process has it: a sum over all rows, modulo 2⁶⁴, of a hash of each; twice, with two multipliers."""
     words = -(-array.dtype.itemsize * math.prod(array.shape[1:]) // 8)
     multipliers = np.random.default_rng(64).integers(0, 2**64, (2, max(1, words)), np.uint64)
     sums = np.zeros(2, np.uint64)
@@ -172,8 +171,7 @@ def row_digest(array: np.ndarray | Column, first: int) -> str:
 def data_differences(stored: list[Json], data: Batch) -> Iterator[str]:
     """Yield a sentence for each array of `data` that differs from the stored fingerprint."""
     by_rows = any(entry["sha256"].startswith(BY_ROWS) for entry in stored)
-    now_entries = fingerprint(data, by_rows)
-    then, now = ({entry["name"]: entry for entry in entries} for entries in (stored, now_entries))
+    then, now = ({entry["name"]: entry for entry in entries} for entries in (stored, fingerprint(data, by_rows)))
     for name in sorted(then.keys() ^ now.keys()):
         yield f"{name} is {'missing' if name in then else 'new'}"
     for name in sorted(then.keys() & now.keys()):
@@ -197,10 +195,8 @@ def probe(evaluation: Evaluation, starts: np.ndarray, data: Batch) -> Json:
     rows = np.linspace(0, evaluation.batches.population - 1, PROBE_ROWS).round().astype(np.int32)
     some = processes.rows_of(data, rows)
     likelihoods, priors = (np.asarray(values, np.float64) for values in _densities(evaluation, positions, some))
-    return {
-        "log_likelihood": likelihoods.reshape(len(positions), PROBE_BLOCKS, -1).sum(axis=2).tolist(),
-        "log_prior": priors.tolist(),
-    }
+    sums = likelihoods.reshape(len(positions), PROBE_BLOCKS, -1).sum(axis=2)
+    return {"log_likelihood": sums.tolist(), "log_prior": priors.tolist()}
 
 
 @jax.jit
@@ -255,8 +251,10 @@ def nest(params: Params) -> Json | str | None:
     return None if None in children else {**node, "of": children}
 
 
-def zeros(stored: Json) -> Params | None:
-    """Return parameters of a stored layout, all zero; None if its nest could not be stored."""
+def zeros(stored: Json) -> Params:
+    """Return parameters of a stored layout, all zero; refuse one whose nest could not be stored."""
+    if stored["nest"] is None:
+        raise ValueError("its parameters are not a nest of dicts, lists and tuples; pass init= again")
     leaves = iter(stored["leaves"])
 
     def rebuild(node: object) -> Params:
@@ -272,4 +270,4 @@ def zeros(stored: Json) -> Params | None:
                 return tuple(rebuild(child) for child in children)
         raise ValueError(f"parameters cannot be nested as {str(node)[:100]}")
 
-    return None if stored["nest"] is None else rebuild(stored["nest"])
+    return rebuild(stored["nest"])

@@ -10,7 +10,7 @@ import numpy as np
 
 from isotherm.data import processes
 from isotherm.data.batches import AliasTable, Batches, place
-from isotherm.data.on_disk import host, shapes
+from isotherm.data.on_disk.open_data import host, shapes
 from isotherm.lib import arguments
 from isotherm.lib.progress import Passes
 from isotherm.lib.types import Batch, Example, Params, Scalar, Vector

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isotherm.data.batches import AliasTable
-from isotherm.data.on_disk import Column, host, on_disk, open_columns, shapes, stream
+from isotherm.data.on_disk.column import Column
+from isotherm.data.on_disk.open_data import host, on_disk, open_columns, shapes, stream
 from isotherm.lib.optional import extra
 from isotherm.lib.types import Array, Batch, Float, Params, Scalar, Vector
 from isotherm.targets.evaluation import Evaluation
@@ -163,14 +164,6 @@ def chosen_batch_size(target: Target, batch_size: int | None) -> int:
     if size is None:
         raise TypeError("batch_size must be given, unless the posterior comes from isotherm.anchor; try batch_size=500")
     return size
-
-
-def check_no_table(target: Target) -> None:
-    """Refuse row probabilities for a target that has its own."""
-    if target.row_probabilities is not None:
-        raise ValueError(
-            "probabilities must not be given with an anchored posterior, which has its own; leave them out"
-        )
 
 
 def check_table(table: AliasTable, population: int, replace: bool) -> None:

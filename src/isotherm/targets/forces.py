@@ -9,7 +9,7 @@ import numpy as np
 
 from isotherm.data import processes
 from isotherm.data.batches import AliasTable, blocks, make_table
-from isotherm.data.on_disk import host
+from isotherm.data.on_disk.open_data import host
 from isotherm.lib.progress import Passes
 from isotherm.lib.types import Array, Batch, Float, Matrix, Params, Scalar, Vector
 from isotherm.targets import checks

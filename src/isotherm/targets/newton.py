@@ -20,7 +20,7 @@ import numpy as np
 
 from isotherm.data import processes
 from isotherm.data.batches import pad
-from isotherm.data.on_disk import host, on_disk
+from isotherm.data.on_disk.open_data import host, on_disk
 from isotherm.lib.progress import Passes
 from isotherm.lib.types import Array, Batch, Float, Matrix, Scalar, Vector
 from isotherm.targets.parameters import entry_name

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from isotherm.data.on_disk import Column, host, on_disk, open_columns, shapes, stream
+from isotherm.data.on_disk.column import Column
+from isotherm.data.on_disk.open_data import host, on_disk, open_columns, shapes, stream
 
 
 def test_rows_in_order_and_by_number(stored, array):

@@ -5,7 +5,8 @@ import os
 import numpy as np
 import pytest
 
-from isotherm.data.on_disk import DataError, open_columns
+from isotherm.data.on_disk.column import DataError
+from isotherm.data.on_disk.open_data import open_columns
 
 
 def test_a_file_that_becomes_shorter(tmp_path, array):

@@ -7,7 +7,9 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from isotherm.data.on_disk import MappedReader, SharedArray, mappable_columns, mapped_reader_process, open_columns
+from isotherm.data.on_disk import mapped_reader_process
+from isotherm.data.on_disk.mapped_reader import MappedReader, SharedArray, mappable_columns
+from isotherm.data.on_disk.open_data import open_columns
 
 ROWS = np.random.default_rng(1).integers(0, 1000, 3000)
 # The first places and the lengths of runs: two, one a row, and of random lengths with one place left out between them.

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from isotherm.data.on_disk import Column, open_columns, open_data
+from isotherm.data.on_disk import open_data
+from isotherm.data.on_disk.column import Column
+from isotherm.data.on_disk.open_data import open_columns
 
 
 def memmap(path, array):

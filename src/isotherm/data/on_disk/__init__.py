@@ -3,20 +3,3 @@
 Nothing here maps a file into memory: a mapped file that becomes shorter, or a disk that fails, kills the process with
 a signal, where a read raises an error that can be reported. Only a separate process maps files (mapped_reader.py).
 """
-
-from isotherm.data.on_disk.column import Column, DataError
-from isotherm.data.on_disk.mapped_reader import MappedReader, SharedArray, mappable_columns
-from isotherm.data.on_disk.open_data import host, on_disk, open_columns, shapes, stream
-
-__all__ = [
-    "Column",
-    "DataError",
-    "MappedReader",
-    "SharedArray",
-    "host",
-    "mappable_columns",
-    "on_disk",
-    "open_columns",
-    "shapes",
-    "stream",
-]

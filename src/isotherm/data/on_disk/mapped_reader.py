@@ -4,9 +4,8 @@ A mapped row costs a tenth of one that is read by a system call, and another pro
 of rows of 1 kB, two cores and a warm cache, a run with it makes 3.1 times as many steps a second as one without
 (anchored, batches of 2,110 rows) and 4.4 times as many (plain, 500 rows); with a cold cache, 2.0 to 2.5 times.
 
-But a mapped file that becomes shorter, or a disk that fails, kills the process that maps it with a signal. So another
-process does, and nothing depends on it: before it is ready, and if it has died, rows are read by system calls (raw.py),
-which also report what is wrong.
+Nothing depends on the process, which a fault of a file kills: before it is ready, and if it has died, rows are read by
+system calls (stored_rows.py), which also report what is wrong.
 """
 
 import json
@@ -23,7 +22,7 @@ import numpy as np
 
 from isotherm.data.on_disk import mapped_reader_process
 from isotherm.data.on_disk.column import Column
-from isotherm.data.on_disk.raw import RawRows
+from isotherm.data.on_disk.stored_rows import RawRows
 from isotherm.lib.types import Json
 
 
@@ -92,8 +91,7 @@ class MappedReader:
 
 
 def mappable_columns(columns: Sequence[object]) -> list[int]:
-    """Return the numbers of the columns that a separate process may map; none if they are more than half of memory, as
-    the page cache may not hold them."""
+    """Return the numbers of the columns that a separate process may map; none if they fill more than half of memory."""
     if not hasattr(os, "memfd_create") or not sys.executable or getattr(sys, "frozen", False):
         return []
     some = {number: raw for number, column in enumerate(columns) if (raw := _raw_rows(column)) is not None}

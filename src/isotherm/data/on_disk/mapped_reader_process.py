@@ -1,8 +1,5 @@
-"""A program that mapped_reader.py starts: it maps files, and copies rows of them into memory that both share.
-
-It imports nothing of isotherm, so that it starts at once. A mapped file that becomes shorter kills it with a signal,
-and it alone.
-"""
+"""A program that mapped_reader.py starts: it maps files and copies rows of them into memory that both share. It imports
+nothing of isotherm, so that it starts at once."""
 
 import json
 import mmap
@@ -37,12 +34,11 @@ def main() -> None:
             number, count, size = REQUEST.unpack(request)
             runs = np.frombuffer(receive(peer, 16 * count), np.int64).reshape(count, 2).tolist()
             rows = np.frombuffer(receive(peer, 4 * size), np.int32)
+            least = max(1, min(COPY_ROWS, size // COPY_THREADS))
             jobs = [
                 pool.submit(copy, column, room, rows, some)
                 for column, room in zip(columns, rooms[number], strict=True)
-                for some in split_runs(
-                    runs, max(COPY_BYTES // room[:1].nbytes, min(COPY_ROWS, size // COPY_THREADS), 1)
-                )
+                for some in split_runs(runs, max(COPY_BYTES // room[:1].nbytes, least))
             ]
             for job in jobs:
                 job.result()

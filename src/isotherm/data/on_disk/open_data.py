@@ -9,11 +9,10 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isotherm.data.on_disk.chunked import ChunkedRows
 from isotherm.data.on_disk.column import Column, StoredRows, read_ahead
 from isotherm.data.on_disk.free_memory import available
-from isotherm.data.on_disk.raw import RawRows
-from isotherm.lib.types import Batch
+from isotherm.data.on_disk.stored_rows import ChunkedRows, RawRows
+from isotherm.lib.types import Array, Batch
 
 if TYPE_CHECKING:
     import h5py
@@ -27,8 +26,7 @@ BLOCK_BYTES = 2**24  # of a block of a stream
 def open_columns(data: Batch) -> Batch:
     """Return `data` with a `Column` in place of each array on disk.
 
-    Where all are small beside the memory that is free, they are read into it; otherwise the smallest, up to KEPT_BYTES.
-    """
+    Where all are small beside the free memory, they are read into it; otherwise the smallest, up to KEPT_BYTES."""
     try:
         leaves, structure = jax.tree.flatten(data)
     except ValueError:  # keys that cannot be sorted, which targets/checks.py reports
@@ -56,21 +54,16 @@ def host(column: ArrayLike | Column) -> Column | np.ndarray:
 
 def shapes(data: Batch) -> Batch:
     """Return data with the shapes and dtypes that the device would see in place of columns on disk."""
-    return jax.tree.map(
-        lambda leaf: (
-            jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype))
-            if isinstance(leaf, Column)
-            else leaf
-        ),
-        data,
-    )
+    return jax.tree.map(lambda leaf: device_shape(leaf) if isinstance(leaf, Column) else leaf, data)
+
+
+def device_shape(array: Array | np.ndarray | Column, skip: int = 0) -> jax.ShapeDtypeStruct:
+    """Return the shape, without the first `skip` axes, and the dtype that the device would see."""
+    return jax.ShapeDtypeStruct(array.shape[skip:], jax.dtypes.canonicalize_dtype(array.dtype))
 
 
 def stream(data: Batch, size: int | None = None) -> Iterator[tuple[int, Batch]]:
-    """Yield the number of the first row of each block, and the block; the last may have fewer rows.
-
-    Without `size`, a block has about BLOCK_BYTES.
-    """
+    """Yield the first row's number and each block, of `size` rows or about BLOCK_BYTES; the last may have fewer."""
     data = jax.tree.map(host, data)
     leaves = jax.tree.leaves(data)
     size = size or max(1, BLOCK_BYTES // max(1, sum(leaf.nbytes // max(1, leaf.shape[0]) for leaf in leaves)))

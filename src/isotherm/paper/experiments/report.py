@@ -86,7 +86,9 @@ def write_html(
 def _section(section: Section) -> str:
     parts = [f"<h2>{escape(section.title)}</h2>"]
     parts += [f"<p>{escape(paragraph)}</p>" for paragraph in section.text.split("\n\n") if paragraph]
-    parts += [html.wide_picture(picture.path.read_bytes(), picture.caption) for picture in section.pictures]
+    for picture in section.pictures:  # of several panels, which are scrolled on narrow screens
+        image, caption = html.image(picture.path.read_bytes(), picture.caption), escape(picture.caption)
+        parts.append(f'<figure><div class="scroll">{image}</div><figcaption>{caption}</figcaption></figure>')
     parts += [html.table(table) for table in section.tables]
     if section.settings:
         settings = escape(json.dumps(list(section.settings), indent=1, ensure_ascii=False))
