@@ -187,15 +187,20 @@ class Law(NamedTuple):
     allowed: float
 
 
+def temperature_of(tree: Results) -> float:
+    """Return the T at which draws are from π^(1/T), with π the posterior; 1 unless the run says another."""
+    return float(tree.attrs.get("sampler_temperature", 1.0))
+
+
 def temperature_law(tree: Results, values: np.ndarray, bounds: Bounds) -> Law:
     """Return T and what chance does to a run that is right: errors grow with the temperature, so are scaled to T."""
-    T = float(tree.attrs.get("sampler_temperature", 1.0))
+    T = temperature_of(tree)
     return Law(T, bounds.temperature * T + 3 * float(standard_errors(values)) / max(1.0, float(np.mean(values)) / T))
 
 
 def friction_law(tree: Results, bounds: Bounds) -> Law | None:
     """Return the law of a thermostat's friction ξ, if there is one: mean A, standard deviation 1/√(βμ)."""
-    stats, T = tree["sample_stats"].to_dataset(), float(tree.attrs.get("sampler_temperature", 1.0))
+    stats, T = tree["sample_stats"].to_dataset(), temperature_of(tree)
     if not {"friction", "target_friction", "thermal_mass"} <= set(stats):
         return None
     A, mu = (float(stats[name].mean()) for name in ("target_friction", "thermal_mass"))
