@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from isotherm.lib import arguments
 from isotherm.lib.types import Batch, Example, Params, Results, Scalar
 
+UNCONSTRAINED = "unconstrained_posterior"  # ArviZ's name of the group with what was sampled, if `posterior` differs
 ScalePrior = float | Callable[[Scalar], Scalar] | None
 Effects = tuple[tuple[str, "Effect"], ...]  # by name: a dict that can be hashed
 

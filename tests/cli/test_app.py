@@ -14,7 +14,7 @@ import xarray
 from typer.testing import CliRunner
 
 import isotherm
-from isotherm.cli.app import app
+from isotherm.cli.app import SAMPLERS, app
 from isotherm.diagnostics.check import Verdict
 from isotherm.paper.datasets import DatasetError
 from isotherm.paper.experiments import demo, metrics, reproduce, stored_runs
@@ -32,6 +32,12 @@ def test_help_lists_the_commands():
     assert answer.exit_code == 0
     for command in ("demo", "fit", "predict", "reproduce", "check", "report", "data"):
         assert command in answer.output
+
+
+def test_help_lists_the_samplers():
+    assert SAMPLERS == stored_runs.SAMPLERS
+    words = " ".join(invoke("sample", "--help").output.replace("│", " ").split())
+    assert f"{', '.join(SAMPLERS[:-1])} or {SAMPLERS[-1]}" in words
 
 
 def test_version():

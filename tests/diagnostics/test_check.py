@@ -140,6 +140,25 @@ def test_a_variance_that_is_off():
     assert "too hot or not mixed: use isotherm.fit or isotherm.eccadl, larger batches" in words
 
 
+@pytest.mark.parametrize("T", [0.1, 2.0])
+def test_draws_at_a_temperature_are_compared_with_the_posterior_at_it(T):
+    """π^(1/T) has T times the variance; what is off is in its standard deviations."""
+
+    def judged(z):
+        draws = tree(np.sqrt(T) * z)
+        draws.attrs["sampler_temperature"] = T
+        return check(draws)
+
+    verdict = judged(white())
+    assert verdict, str(verdict)
+    assert f" times what it should be at temperature {T:g} (bound: " in str(line(verdict, "variance"))
+    assert 0.95 < verdict.moments.found.trace < 1.05
+    wide = judged(np.sqrt(1.3) * white())
+    assert str(line(wide, "variance")).startswith("BAD  variance: 1.29")
+    assert "BAD  mean: off by 0.3" in str(judged(white() + 0.3))
+    assert "variance" in bad(check(tree(np.sqrt(T) * white())))
+
+
 def test_a_variance_of_1_2_is_found_with_more_draws():
     """5 parameters, 2,000 draws of which 1,000 are looked at: the trace is known to 2 %."""
     assert bad(check(tree(np.sqrt(1.2) * white())))
@@ -180,6 +199,13 @@ def test_the_tails_of_one_parameter_have_its_name():
     verdict = check(tree(z + ((scale - 1) * (z @ along))[..., None] * along))
     assert bad(verdict) == ["tails"]
     assert "; theta[2] by +" in str(line(verdict, "tails"))
+
+
+def test_nothing_good_is_said_of_a_variance_that_is_off():
+    t = np.random.default_rng(0).standard_t(5, (4, 500, D))
+    verdict = check(tree(t))
+    assert {"variance", "tails"} <= set(bad(verdict))
+    assert str(line(verdict, "tails")).endswith("\n     use isotherm.fit, a smaller step_size, or run longer")
 
 
 def test_chains_that_differ():
@@ -318,11 +344,11 @@ def test_bounds_of_the_mean():
 
 
 def test_bounds_of_the_variance():
-    assert checking._trace(moments(trace=1.07, trace_error=0.01)).good
-    assert not checking._trace(moments(trace=1.09, trace_error=0.01)).good
-    assert not checking._trace(moments(trace=0.9, trace_error=0.01)).good
+    assert checking._trace(moments(trace=1.07, trace_error=0.01), 1.0).good
+    assert not checking._trace(moments(trace=1.09, trace_error=0.01), 1.0).good
+    assert not checking._trace(moments(trace=0.9, trace_error=0.01), 1.0).good
     # A variance that is 4 times too large has errors 4 times as large, which do not excuse it.
-    hot = checking._trace(moments(trace=4.0, trace_error=1.2))
+    hot = checking._trace(moments(trace=4.0, trace_error=1.2), 1.0)
     assert not hot.good
     assert str(hot).startswith("BAD  variance: 4.000 ± 1.200 times what it should be (bound: 95.0% off)")
     wide = moments(variance=np.array([1.9, 1.0, 1.0]), variance_error=np.array([0.25, 0.1, 0.1]))
@@ -344,7 +370,9 @@ def tails(**changed):
 
 def test_bounds_of_the_tails():
     def judged(**changed):
-        return checking._tails(checking.bounded(["a", "b", "c"], moments(), tails(**changed), 4.0))
+        return checking._tails(
+            checking.bounded(["a", "b", "c"], moments(), tails(**changed), 4.0), variance_is_good=True
+        )
 
     assert judged(mean=0.12, mean_error=0.01).good
     assert not judged(mean=0.14, mean_error=0.01).good

@@ -23,12 +23,12 @@ def covariance(g):
     return Covariance(1 / (len(g) - 1), lambda v: g @ v, lambda u: u @ g, lambda: g)
 
 
-RATIO, SHARE, TRUE = 0.05, 0.02, jnp.array(True)
+RATIO, NOISE_WEIGHT, TRUE = 0.05, 0.02, jnp.array(True)
 
 
 def local(g, K=None, sampled=0.0):
     """One batch; K, a matrix, is the curvature if it can be had."""
-    return Local(covariance(g), None if K is None else Curvature(lambda v: K @ v), RATIO, SHARE, sampled)
+    return Local(covariance(g), None if K is None else Curvature(lambda v: K @ v), RATIO, NOISE_WEIGHT, sampled)
 
 
 @partial(jax.jit, static_argnums=(0, 2))
@@ -97,7 +97,7 @@ def test_curvature_along_each_direction(kind, batches, within):
 @pytest.mark.usefixtures("float64")
 def test_stiffness_is_the_curvature_that_the_noise_does_not_outweigh():
     found = estimate(Dense, 3, K=jnp.asarray(CURVED))
-    expected = np.linalg.eigvalsh(CURVED - SHARE * np.asarray(found.average))[-1]
+    expected = np.linalg.eigvalsh(CURVED - NOISE_WEIGHT * np.asarray(found.average))[-1]
     np.testing.assert_allclose(found.stiffness, expected, rtol=0.05)
 
 
@@ -107,7 +107,7 @@ def test_stiffness_of_low_rank_is_that_in_the_span_and_half_the_curvature_outsid
     found = estimate(LowRank, 50, K=jnp.asarray(CURVED))
     Q = np.asarray(found.basis)
     P = np.eye(d) - Q.T @ Q
-    inside = np.linalg.eigvalsh(Q @ (CURVED - SHARE * np.diag(SPREAD**2)) @ Q.T)[-1]
+    inside = np.linalg.eigvalsh(Q @ (CURVED - NOISE_WEIGHT * np.diag(SPREAD**2)) @ Q.T)[-1]
     outside = np.linalg.eigvalsh(P @ CURVED @ P)[-1]
     np.testing.assert_allclose(found.stiffness, inside + 0.5 * outside, rtol=0.1)
     np.testing.assert_allclose(found.outside.strongest, outside, rtol=0.1)

@@ -10,11 +10,11 @@ from isotherm.dynamics.pace import CURVATURE_BOUND, IDENTITY_BOUND, Rules, balan
 AUTO = Rules(None, None, None, 1.0, balances_friction=True, bound=CURVATURE_BOUND, curvature_ratio=0.0)
 
 
-def paced(estimate, rules=AUTO, inflation=1.0, trust=2.0**40):
-    return rules.pace(estimate, jnp.asarray(inflation, float), jnp.asarray(trust, float))
+def paced(estimate, rules=AUTO, inflation=1.0, curvature_trust=2.0**40):
+    return rules.pace(estimate, jnp.asarray(inflation, float), jnp.asarray(curvature_trust, float))
 
 
-@pytest.mark.parametrize(("T", "inflation"), [(1.0, 1.0), (0.7, 1.0), (1.0, 9.0)])
+@pytest.mark.parametrize(("T", "inflation"), [(1.0, 1.0), (0.7, 1.0), (1.0, 9.0)], ids=["unit", "cold", "far"])
 def test_the_noise_bounds_the_step_size(known, T, inflation):
     """(h²/2)βλ = 2 for the λ in the middle; T times the inflation stands for 1/β."""
     found = paced(known([1.0, 16.0, 1e4], [1e-6] * 3), AUTO._replace(temperature=T), inflation)
@@ -32,7 +32,7 @@ def test_the_step_size_is_what_is_stable_without_friction_until_the_curvature_is
     """K is not known yet: that of a right model, a tenth of S, counts."""
     estimate = known([100.0] * 3, [1e-6] * 3, ratio=0.1)
     rules = AUTO._replace(step_size=None if given is None else jnp.asarray(given))
-    sizes = [float(paced(estimate, rules, trust=trust).step_size) for trust in (1, 2, 2**20)]
+    sizes = [float(paced(estimate, rules, curvature_trust=trust).step_size) for trust in (1, 2, 2**20)]
     expected = [np.sqrt(0.25 / 10), np.sqrt(0.25 / 10) * 2, given or np.sqrt(4 / 100)]
     np.testing.assert_allclose(sizes, np.minimum(expected, expected[2]), rtol=1e-6)
 

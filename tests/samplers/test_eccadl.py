@@ -1,5 +1,7 @@
 """eCCAdL: when its covariance is renewed, what protects a far start, what it picks by itself, what memory it takes."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,8 @@ from isotherm.models import MLP
 from isotherm.run import loop
 from isotherm.run.assemble import RunSettings, assemble
 from isotherm.run.plan import Plan
+from isotherm.targets.noisy import estimate
+from isotherm.targets.target import as_target
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,19 @@ def test_large_steps_keep_the_shape_of_few_parameters(parameters):
     assert abs(np.mean(abs(draws) < 0.5) - 0.383) < 0.01
     assert abs(np.mean(draws**2) - 1) < 0.05
     assert abs(float(tree.sample_stats.friction.mean()) - 1) < 0.05
+
+
+@pytest.mark.parametrize("inflation", [1.0, 9.0], ids=["near", "far"])
+def test_far_from_the_mode_less_noise_counts_against_the_curvature(inflation):
+    """h at "auto" is bounded by the largest eigenvalue of K − S/(8·inflation), where K = 21I and S = cI, c about 57."""
+    rows = jnp.asarray(list(itertools.product([-1.0, 1.0], repeat=3)), jnp.float32)
+    posterior = as_target(isotherm.Posterior(lambda t, x: -jnp.sum((t - x) ** 2) / 2, lambda t: -jnp.sum(t**2) / 2))
+    sampler, key, noisy = isotherm.eccadl(), jax.random.key(0), estimate(posterior, jnp.zeros(3), rows, population=20)
+    state = sampler.init(key, jnp.zeros(3), noisy)
+    memory = state.memory._replace(inflation=jnp.float32(inflation))
+    found = sampler.renew(key, state._replace(memory=memory), noisy, jnp.int32(1)).memory.estimate
+    np.testing.assert_allclose(found.curvature, 21 * np.eye(3), rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(found.stiffness, 21 - found.average[0, 0] / (8 * inflation), rtol=1e-4)
 
 
 N, d, n = 5000, 20, 250

@@ -1,6 +1,7 @@
 """A sampler as plain values: said in results, stored, and built again."""
 
 import json
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -79,6 +80,34 @@ def test_a_schedule_is_stored_as_some_of_its_values():
 def test_a_sampler_of_others_is_asked_for_again():
     with pytest.raises(ValueError, match=r"^its sampler, mine, is not one of isotherm's; pass it again as sampler=$"):
         settings.decode({"name": "mine", "settings": {}}, {})
+
+
+@dataclass(frozen=True)
+class SGLD:
+    """Somebody's own, of the name of one of ours."""
+
+    step_size: float
+    temperature: float
+
+
+def test_a_sampler_of_others_with_the_name_of_one_of_ours_is_not_ours():
+    mine, ours = SGLD(0.01, 1.0), isotherm.sgld(step_size=0.01)
+    stored = settings.encode(mine, steps=100)
+    with pytest.raises(ValueError, match=r"^its sampler, sgld, is not one of isotherm's; pass it again as sampler=$"):
+        settings.decode(*stored)
+    assert not list(settings.differences(*stored, mine, 100))
+    assert list(settings.differences(*stored, ours, 100)) == ["sampler is isotherm's sgld, was another sgld"]
+    of_ours = settings.encode(ours, steps=100)
+    assert list(settings.differences(*of_ours, mine, 100)) == ["sampler is another sgld, was isotherm's sgld"]
+
+
+def test_what_earlier_versions_stored_is_ours():
+    """They did not say whose a class is."""
+    ours = isotherm.sghmc(step_size=0.01, friction=2.0)
+    stored, arrays = settings.encode(ours, steps=100)
+    assert stored.pop("ours") is True
+    assert settings.decode(stored, arrays) == ours
+    assert not list(settings.differences(stored, arrays, ours, 100))
 
 
 def test_what_differs_is_said():

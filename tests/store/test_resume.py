@@ -1,12 +1,15 @@
 """A resumed run is the run that was never interrupted, bit for bit; what differs from it is refused by name."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import isotherm
+from isotherm.samplers.base import OverdampedState
 from isotherm.store import identity
 
 
@@ -67,6 +70,31 @@ def test_a_schedule_is_asked_for_again(tmp_path, run, resume, assert_same, inter
         resume(tmp_path / "run.zarr", sampler=other)
     same = isotherm.sgld(step_size=schedule)
     assert_same(resume(tmp_path / "run.zarr", sampler=same), run(sampler=same))
+
+
+def test_a_sampler_of_ones_own_with_the_name_of_one_of_ours_is_asked_for_again(tmp_path, run, resume, assert_same):
+    """It went on with ours."""
+
+    @jax.tree_util.register_dataclass
+    @dataclass(frozen=True)
+    class SGLD:
+        step_size: float
+        temperature: float
+
+        def init(self, key, position, noisy):
+            return OverdampedState(position, jnp.zeros((), jnp.int32))
+
+        def step(self, key, state, noisy):
+            return OverdampedState(state.position + self.step_size * noisy.force, state.step + 1)
+
+    mine = SGLD(0.001, 1.0)
+    run(tmp_path / "run.zarr", mine, steps=20, burn_in=0.0)
+    with pytest.raises(ValueError, match="its sampler, sgld, is not one of isotherm's; pass it again as sampler="):
+        resume(tmp_path / "run.zarr")
+    with pytest.raises(ValueError, match="another sampler: sampler is isotherm's sgld, was another sgld"):
+        resume(tmp_path / "run.zarr", sampler=isotherm.sgld(0.001))
+    longer = resume(tmp_path / "run.zarr", steps=20, sampler=mine)
+    assert_same(longer, run(sampler=mine, steps=40, burn_in=0.0))
 
 
 class Named(NamedTuple):

@@ -19,10 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm.diagnostics.verdict import UNCONSTRAINED, as_sampled
+from isotherm.diagnostics.verdict import as_sampled
 from isotherm.lib.optional import extra
 from isotherm.lib.types import Batch, Example, Params, RandomKey, Results, Scalar
-from isotherm.posterior import PosteriorWithDefaults
+from isotherm.posterior import UNCONSTRAINED, PosteriorWithDefaults
 from isotherm.targets.checks import as_arrays, check_data, reason
 
 START_RADIUS = 0.1  # chains start at unconstrained values between −0.1 and 0.1

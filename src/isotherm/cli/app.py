@@ -160,6 +160,8 @@ OfRun = Annotated[
         "folder with the data sets, as there.",
     ),
 ]
+FILES = (Path(__file__).parents[1] / "samplers").glob("[!_]*.py")  # importing them would take a second
+SAMPLERS = sorted({file.stem for file in FILES} - {"base", "settings"}, key=lambda name: (name != "eccadl", name))
 SEVERAL = "Several processes"
 Coordinator = Annotated[
     str | None,
@@ -180,7 +182,7 @@ def sample(
         typer.Argument(metavar="PROBLEM", help="A model with its data: mnist-7-9, letter, …; a wrong name lists all."),
     ],
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder to make for the draws, such as run.zarr.")],
-    sampler: Annotated[str, typer.Option(help="eccadl, ccadl, mccadl, msgld, sghmc, sgld or sgnht.")] = "eccadl",
+    sampler: Annotated[str, typer.Option(help=f"{', '.join(SAMPLERS[:-1])} or {SAMPLERS[-1]}.")] = "eccadl",
     step_size: Annotated[str, typer.Option(help='A number, or "auto", which finds one.')] = "auto",
     friction: Annotated[
         Number, option("The friction A, for samplers that have one.", "1, or what eccadl chooses")

@@ -19,6 +19,7 @@ from isotherm.diagnostics.verdict import (
     first_bad_steps,
     sizes,
     statistics,
+    temperature_of,
 )
 from isotherm.lib import arguments
 from isotherm.lib.progress import Passes
@@ -88,7 +89,8 @@ def check(
 
     R-hat and effective sample size cannot see a bias. This looks at the forces, the gradients of the log posterior, at
     the draws: where draws are right, the forces are zero on average and the covariance of draws and forces is −I
-    (docs/guide/check.md). It takes a few passes over the data.
+    (docs/guide/check.md). It takes a few passes over the data. Of a run at a temperature T, the attribute
+    `sampler_temperature`, the posterior is that to the power 1/T.
 
     Args:
         tree: what `isotherm.sample`, `isotherm.resume` or `isotherm.fit` returned, or draws of another sampler with the
@@ -118,8 +120,10 @@ def check(
         elif draws.shape[1] < FEWEST_DRAWS or not finite.any():
             not_checked.append("mean, variance and tails: there are too few draws")
         else:
-            moments = _moments(draws[finite], names, target, params, data, seed, passes)
-            lines += [_shift(moments), _trace(moments.found), _variances(moments), _tails(moments)]
+            T = temperature_of(tree)
+            moments = _moments(draws[finite], names, target, params, data, seed, passes, T)
+            widths = [_trace(moments.found, T), _variances(moments)]
+            lines += [_shift(moments), *widths, _tails(moments, all(line.good for line in widths))]
         return Verdict(tuple(lines), tuple(not_checked), passes.done, moments)
 
 
@@ -166,12 +170,20 @@ def diverged(tree: Results) -> list[Line]:
 
 
 def _moments(
-    draws: np.ndarray, names: list[str], posterior: Target, params: Params, data: Batch, seed: int, passes: Passes
+    draws: np.ndarray,
+    names: list[str],
+    posterior: Target,
+    params: Params,
+    data: Batch,
+    seed: int,
+    passes: Passes,
+    temperature: float,
 ) -> MomentErrors:
     rng = np.random.default_rng(seed)
     every = max(1, draws.shape[0] * draws.shape[1] // FORCE_DRAWS)
     some = draws[:, ::every]
     z, forces, factor = forces_at(some, draws.mean(axis=(0, 1)), posterior.plain, params, data, rng, passes)
+    z, forces = z / temperature**0.5, forces / temperature**0.5  # those of π^(1/T), in its own standard deviations
     along = factor / np.linalg.norm(factor, axis=1, keepdims=True)  # the direction in z in which a parameter changes
     errors = by_chance(len(names), z.shape[0] * min(ERROR_BLOCKS, z.shape[1]))
     return bounded(names, stein_moments(z, forces, along), stein_tails(z, forces, along), errors)
@@ -208,12 +220,13 @@ def _shift(moments: MomentErrors) -> Line:
     )
 
 
-def _trace(found: SteinMoments) -> Line:
+def _trace(found: SteinMoments, temperature: float) -> Line:
     allowed = TRACE + 3 * float(if_right(found.trace, found.trace_error))
     return Line(
         "variance",
         abs(found.trace - 1) <= allowed,
-        f"{found.trace:.3f} ± {found.trace_error:.3f} times what it should be",
+        f"{found.trace:.3f} ± {found.trace_error:.3f} times what it should be"
+        + (f" at temperature {temperature:g}" if temperature != 1 else ""),
         f"{allowed:.1%} off",
         "too hot or not mixed: use isotherm.fit or isotherm.eccadl, larger batches, or a smaller step_size",
     )
@@ -231,8 +244,9 @@ def _variances(moments: MomentErrors) -> Line:
     )
 
 
-def _tails(moments: MomentErrors) -> Line:
+def _tails(moments: MomentErrors, variance_is_good: bool) -> Line:
     names, found, allowed = moments.names, moments.tails, moments.allowed_tails
+    comfort = "the variance may be right all the same: " if variance_is_good else ""
     on_average, worst = TAILS + 3 * found.mean_error, int(np.argmax(abs(found.excess) / allowed))
     return Line(
         "tails",
@@ -240,7 +254,7 @@ def _tails(moments: MomentErrors) -> Line:
         f"a kurtosis {abs(found.mean):.2f} ± {found.mean_error:.2f} too {'large' if found.mean > 0 else 'small'} on "
         f"average; {names[worst]} by {found.excess[worst]:+.2f} ± {found.excess_error[worst]:.2f}",
         f"{on_average:.2f}, and {allowed[worst]:.2f} for one parameter",
-        "the variance may be right all the same: use isotherm.fit, a smaller step_size, or run longer",
+        f"{comfort}use isotherm.fit, a smaller step_size, or run longer",
     )
 
 

@@ -10,13 +10,13 @@ from scipy.special import chdtri
 
 from isotherm.diagnostics.convergence import FEWEST_DRAWS, R_HAT, Convergence, convergence, standard_errors, watched
 from isotherm.lib.types import Results
+from isotherm.posterior import UNCONSTRAINED
 from isotherm.targets.parameters import entry
 
 KRYLOV_ERROR = 0.01  # the estimated error of a matrix exponential, relative to the vector it acts on
 WARNING_ENTRIES = 256  # entries of the parameters that a warning is based on,
 WARNING_DRAWS = 4000  # and draws of a chain
 FALSE_ALARMS = 0.01  # how often one parameter of all may be further off by chance
-UNCONSTRAINED = "unconstrained_posterior"  # ArviZ's name of the group
 
 
 class VerdictWarning(RuntimeWarning):
@@ -178,15 +178,20 @@ def statistics(tree: Results, bounds: Bounds) -> list[Line]:
     return lines
 
 
+def temperature_of(tree: Results) -> float:
+    """Return the T at which draws are from π^(1/T), with π the posterior; 1 unless the run says another."""
+    return float(tree.attrs.get("sampler_temperature", 1.0))
+
+
 def temperature_law(tree: Results, values: np.ndarray, bounds: Bounds) -> tuple[float, float]:
     """Return T, and how far the mean may be off: errors grow with the temperature, so are scaled to T."""
-    T = float(tree.attrs.get("sampler_temperature", 1.0))
+    T = temperature_of(tree)
     return T, bounds.temperature * T + 3 * float(standard_errors(values)) / max(1.0, float(np.mean(values)) / T)
 
 
 def friction_law(tree: Results, bounds: Bounds) -> tuple[float, float] | None:
     """Return the mean A of a thermostat's ξ, if there is one, and how far off it may be; it varies by 1/√(βμ)."""
-    stats, T = tree["sample_stats"].to_dataset(), float(tree.attrs.get("sampler_temperature", 1.0))
+    stats, T = tree["sample_stats"].to_dataset(), temperature_of(tree)
     if not {"friction", "target_friction", "thermal_mass"} <= set(stats):
         return None
     A, mu = (float(stats[name].mean()) for name in ("target_friction", "thermal_mass"))

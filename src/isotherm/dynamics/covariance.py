@@ -60,12 +60,12 @@ def blend(old: Array, new: Array, weight: Scalar) -> Array:
 
 class Local(NamedTuple):
     """What one batch says of S and K in mass-whitened variables. Where K cannot be had, it is taken to be `ratio`·S.
-    `share` of S counts against K in `stiffness`; `parameters_a_row` is 0 where S was computed from all the data."""
+    `noise_weight` of S counts against K in `stiffness`; `parameters_a_row` is 0 where S is that of all the data."""
 
     covariance: Covariance
     curvature: Curvature | None
     ratio: float
-    share: Number
+    noise_weight: Number
     parameters_a_row: float = 0.0
 
     def dense_curvature(self, S: Matrix) -> Matrix:
@@ -157,7 +157,7 @@ class Estimate(Protocol):
 
     @property
     def stiffness(self) -> Scalar:
-        """The largest eigenvalue of K − share·S, or somewhat more: the curvature that noise does not outweigh."""
+        """The largest eigenvalue of K − noise_weight·S, or somewhat more: the curvature beyond the noise."""
 
     @property
     def ceiling(self) -> Scalar:
@@ -233,10 +233,10 @@ class Dense(NamedTuple):
         values, rotated = jnp.maximum(values, 0), vectors.T @ (K @ vectors)
         curvatures = jnp.maximum(jnp.diagonal(rotated), 0)
         strongest = strongest_direction(K, jnp.ones_like(values))[0]
-        least, weights = 1e-6 * strongest + jnp.finfo(values.dtype).tiny, local.share * values
+        least, weights = 1e-6 * strongest + jnp.finfo(values.dtype).tiny, local.noise_weight * values
 
         def closer(_: Array, stiffness: Scalar) -> Scalar:
-            """(K − share·S)v = λv is Kv = (λ + share·S)v, whose eigenvalue is 1."""
+            """(K − noise_weight·S)v = λv is Kv = (λ + noise_weight·S)v, whose eigenvalue is 1."""
             _, v = strongest_direction(rotated, jnp.maximum(stiffness, least) + weights)
             quotient: Scalar = (v @ (rotated @ v) - v @ (weights * v)) / (v @ v)
             return quotient

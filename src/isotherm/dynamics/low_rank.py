@@ -120,7 +120,7 @@ class LowRank(NamedTuple):
             rest_square=jnp.where(at_random, blend(self.rest_square, square, rest_weight), self.rest_square),
             curvatures=curvatures,
             rest_curvature=blend(self.rest_curvature, v @ curved, rest_weight),
-            inner_stiffness=jnp.linalg.eigvalsh(_symmetric(after.bent - local.share * after.beside))[-1],
+            inner_stiffness=jnp.linalg.eigvalsh(_symmetric(after.bent - local.noise_weight * after.beside))[-1],
             inner_strongest=jnp.linalg.eigvalsh(now)[-1],
             outside=self.outside.renewed(due & ~at_random, curved - inside[:, 2] @ after.basis),
         )

@@ -1,7 +1,7 @@
 """The pace of a thermostat's steps: step size h, friction A, noise frictions y, thermal mass μ and expected energy.
 
 All follow from an estimate of S and K, and hold until the next renewal. Far from the mode the temperature of the chain
-is allowed to be `inflation` times as large (dynamics/homecoming.py), which weighs the noise less.
+is allowed to be `inflation` times as large (dynamics/distance.py), so that h may be up to √inflation times as large.
 
 How much noise friction does a step need, so that a Gaussian posterior keeps its variance whatever the step size?
 In one direction, let the curvature of −log π be k, the variance of the force's noise σ², the friction A and the
@@ -27,8 +27,8 @@ import jax
 import jax.numpy as jnp
 
 from isotherm.dynamics.covariance import Coordinates, Directions, Estimate, positive
+from isotherm.dynamics.distance import is_far
 from isotherm.dynamics.flows import Values, decay_average
-from isotherm.dynamics.homecoming import is_far
 from isotherm.lib.types import Array, Number, Scalar, Setting
 
 # Bounds of h at "auto":
@@ -73,11 +73,11 @@ class Rules(NamedTuple):
     bound: float
     curvature_ratio: float
 
-    def pace(self, estimate: Estimate, inflation: Scalar, trust: Scalar) -> Pace:
+    def pace(self, estimate: Estimate, inflation: Scalar, curvature_trust: Scalar) -> Pace:
         """Return the pace. At first h is no more than the curvature allows without any friction, so that Ŝ follows a
         start far from the mode before h relies on it."""
         h = self._automatic_step(estimate, inflation) if self.step_size is None else self.step_size
-        h, T = jnp.minimum(h, trust * largest_step(estimate.ceiling, self.bound)), self.temperature
+        h, T = jnp.minimum(h, curvature_trust * largest_step(estimate.ceiling, self.bound)), self.temperature
         A = self._friction(estimate, inflation, h)
         loss = -jnp.expm1(-h * A) if self.balances_friction else jnp.zeros_like(h)
         directions = estimate.directions()
@@ -89,7 +89,8 @@ class Rules(NamedTuple):
 
     def _automatic_step(self, estimate: Estimate, inflation: Scalar) -> Scalar:
         """Return the h at which noise and curvature are at their bounds; less where the friction could not outweigh the
-        noise of directions that a low-rank estimate leaves out."""
+        noise of directions that a low-rank estimate leaves out. Far from the mode 1/inflation of the noise counts, here
+        and in `stiffness`."""
         noise, ratio = unseen_noise(estimate)
         bound = jnp.minimum(NOISE_BOUND, 1 / positive(ratio))  # A cools only where a step is at most 1/A
         h = jnp.sqrt(2 * bound * self.temperature * inflation / positive(estimate.middle()))

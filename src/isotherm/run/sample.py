@@ -85,9 +85,8 @@ def sample(
         plan = make_plan(steps, passes, burn_in, thin, run.batches)
         processes.check_same({"steps, passes, burn_in or thin": plan, "store": store is not None})
         check_place(store)
-        return results_for_user(
-            posterior, run.evaluation.target, run_to_end(with_step_size(run, progress), plan, store, progress)
-        )
+        tree = run_to_end(with_step_size(run, progress), plan, store, progress)
+        return results_for_user(posterior, run.evaluation.target, tree)
 
 
 def check_place(store: StorePath | None) -> None:

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
 from isotherm.data.batches import ExtraBatch
-from isotherm.dynamics import flows, homecoming
+from isotherm.dynamics import distance, flows
 from isotherm.dynamics.covariance import Coordinates, Dense, Diagonal, Estimate, Local, Needs, inverse_root_mass
 from isotherm.dynamics.low_rank import LowRank
 from isotherm.dynamics.pace import CURVATURE_BOUND, IDENTITY_BOUND, Pace, Rules
@@ -75,7 +75,7 @@ class ECCAdL(Thermostat):
         if rows and phase != "step":
             extra["estimate"] = ExtraBatch(max(rows, batch_size))
         if phase == "renewal":
-            extra["distance"] = ExtraBatch(max(rows, homecoming.FORCE_BATCHES * batch_size), homecoming.HOME_STEPS)
+            extra["distance"] = ExtraBatch(max(rows, distance.FORCE_BATCHES * batch_size), distance.HOME_STEPS)
         return extra
 
     def init(self, key: RandomKey, position: Vector, noisy: Noisy) -> State:
@@ -128,7 +128,7 @@ class ECCAdL(Thermostat):
         return self._paced(state, pace)._replace(
             position=flows.drift(state.position, moved, w, 1.0),
             momentum=p,
-            friction=xi + jnp.where(homecoming.is_far(inflation), 0, change),
+            friction=xi + jnp.where(distance.is_far(inflation), 0, change),
             kinetic_temperature=T * end.energy / pace.energy,
             step=state.step + 1,
             memory=state.memory._replace(pace=pace),
@@ -138,16 +138,16 @@ class ECCAdL(Thermostat):
         """S and K of other rows enter the average, and the distance from the mode is measured anew. While the chain is
         on its way home, the past is forgotten, and ξ stays at A."""
         estimate, inflation, scale, before = state.memory
-        calendar, is_far = self._calendar(state.position.size), homecoming.is_far(inflation)
+        calendar, is_far = self._calendar(state.position.size), distance.is_far(inflation)
         due, curvature_due = calendar.is_due(step), calendar.is_curvature_due(step)
         renewal_key = jax.random.split(key, 3)[1]  # of three, so that stored low-rank runs go on bit for bit
         local = self._local(state.position, noisy, self._whitening(scale, state.position), inflation)
-        window = homecoming.averaging_window(self.window, inflation)
+        window = distance.averaging_window(self.window, inflation)
         estimate = estimate.forget(due & is_far).renewed(due, curvature_due, local, window, renewal_key)
-        asked = homecoming.is_measured(step, due, inflation)
+        asked = distance.is_measured(step, due, inflation)
         # Vmapped, only the outer condition stays a branch, since it is the same for all chains.
         inflation = jax.lax.cond(
-            step < homecoming.HOME_STEPS,
+            step < distance.HOME_STEPS,
             lambda: jax.lax.cond(asked, lambda: self._inflation(state, estimate, noisy, step), lambda: inflation),
             lambda: jnp.ones_like(inflation),
         )
@@ -185,10 +185,10 @@ class ECCAdL(Thermostat):
             bound=_curvature_bound(noisy),
             curvature_ratio=noisy.curvature_ratio,
         )
-        return rules.pace(estimate, inflation, self._trust(step, noisy.force))
+        return rules.pace(estimate, inflation, self._curvature_trust(step, noisy.force))
 
-    def _trust(self, step: Int[Array, ""], like: Vector) -> Scalar:
-        return homecoming.trust(step, self._needs(like.size).ramp_steps, like.dtype)
+    def _curvature_trust(self, step: Int[Array, ""], like: Vector) -> Scalar:
+        return distance.curvature_trust(step, self._needs(like.size).ramp_steps, like.dtype)
 
     def _own_scale(self, position: Vector, noisy: Noisy) -> Vector | tuple[()]:
         """Return M^(−1/2) if it is the sampler's choice: where the step size is, K is measured and no mass is given."""
@@ -207,15 +207,15 @@ class ECCAdL(Thermostat):
         if self._needs(position.size).rows:
             noisy = noisy.on("estimate", position)
         S, K = noisy.covariance.whitened(w), noisy.curvature
-        share = _curvature_bound(noisy) / (2 * self.temperature * inflation)
+        noise_weight = _curvature_bound(noisy) / (2 * self.temperature * inflation)
         parameters_a_row = position.size * S.sampling_error**2 if noisy.sampling.share else 0.0
-        return Local(S, K and K.whitened(w), noisy.curvature_ratio, share, parameters_a_row)
+        return Local(S, K and K.whitened(w), noisy.curvature_ratio, noise_weight, parameters_a_row)
 
     def _inflation(self, state: State, estimate: Estimate, noisy: Noisy, step: Int[Array, ""]) -> Scalar:
         large = noisy.on("distance", state.position)
         force = self._whitening(state.memory.scale, state.position) * large.force
-        settings = large.sampling, self.temperature, noisy.curvature_ratio, self._trust(step, force)
-        return homecoming.measured_inflation(estimate, force, state.momentum, *settings)
+        settings = large.sampling, self.temperature, noisy.curvature_ratio, self._curvature_trust(step, force)
+        return distance.measured_inflation(estimate, force, state.momentum, *settings)
 
 
 def _curvature_bound(noisy: Noisy) -> float:
@@ -239,7 +239,8 @@ def eccadl(
 
     Args:
         step_size: h, a number, a function of the step index, or "auto": the largest h at which (h²/2)βλ ≤ 2 for an
-            eigenvalue λ from the middle of S, and h²K is at most a quarter of I + (h²/2)βS in every direction.
+            eigenvalue λ from the middle of S, and h²K is at most a quarter of I + (h²/2)βS in every direction; far from
+            the mode, for the noise over the inflation.
         friction: A, the effective friction; ξ starts there and has it as its mean. "auto" is 1; with "low_rank" it is
             more where the noise of the directions that are left out is large and differs from one to the other.
         temperature: 1/β.

@@ -20,6 +20,13 @@ def fields(sampler: Sampler[Any]) -> Json:
     return {field.name: getattr(sampler, field.name) for field in dataclasses.fields(sampler)}  # type: ignore[arg-type]
 
 
+def is_ours(sampler: object) -> bool:
+    """Return whether a builder of isotherm makes samplers of this class, which may have a namesake elsewhere."""
+    kind = type(sampler)
+    name = kind.__name__.lower()
+    return name in NAMES and kind.__module__ == getattr(samplers, name).__module__
+
+
 def traits_of(sampler: object) -> Traits:
     found: Traits = getattr(sampler, "traits", Traits)()
     return found
@@ -53,13 +60,14 @@ def encode(sampler: Sampler[Any], steps: int) -> tuple[Json, dict[str, np.ndarra
             plain[field] = {"function": [[step, float(value(jnp.asarray(step, jnp.int32)))] for step in at]}
         else:
             plain[field] = value
-    return {"name": type(sampler).__name__.lower(), "settings": plain}, arrays
+    return {"name": type(sampler).__name__.lower(), "ours": is_ours(sampler), "settings": plain}, arrays
 
 
 def decode(stored: Json, arrays: dict[str, np.ndarray]) -> Any:
-    """Build the sampler that `encode` was given; ValueError if it held a function or is not one of ours."""
+    """Build the sampler that `encode` was given; ValueError if it held a function or is not one of ours, of which
+    earlier versions stored the name alone."""
     builder_name, values = str(stored["name"]), dict(stored["settings"])
-    if builder_name not in NAMES:
+    if builder_name not in NAMES or not stored.get("ours", True):
         raise ValueError(f"its sampler, {builder_name}, is not one of isotherm's; pass it again as sampler=")
     functions = [field for field, value in values.items() if isinstance(value, dict)]
     if functions:
@@ -74,6 +82,10 @@ def differences(stored: Json, arrays: dict[str, np.ndarray], sampler: Sampler[An
     now, now_arrays = encode(sampler, steps)
     if now["name"] != stored["name"]:
         yield f"sampler is {now['name']}, was {stored['name']}"
+        return
+    if now["ours"] != stored.get("ours", now["ours"]):
+        mine, other = f"isotherm's {now['name']}", f"another {now['name']}"
+        yield f"sampler is {mine}, was {other}" if now["ours"] else f"sampler is {other}, was {mine}"
         return
     before_all = stored["settings"] | {field: array.tolist() for field, array in arrays.items()}
     now_all = now["settings"] | {field: array.tolist() for field, array in now_arrays.items()}

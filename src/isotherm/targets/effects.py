@@ -16,9 +16,9 @@ import numpy as np
 from jax.scipy.special import gammaln
 
 from isotherm.data import processes
-from isotherm.data.on_disk import Column
+from isotherm.data.on_disk.column import Column
 from isotherm.lib.types import Array, Batch, Example, Float, Params, Results, Scalar, Vector
-from isotherm.posterior import Effect, Effects, Posterior
+from isotherm.posterior import UNCONSTRAINED, Effect, Effects, Posterior
 from isotherm.targets import checks
 from isotherm.targets.target import Target
 
@@ -29,13 +29,13 @@ LOG_SD, CORR, SD, CORRELATION = "log_sd_", "corr_", "sd_", "correlation_"
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
+class LevelNames:
     """What the levels of a column are called; two are the same if all labels are."""
 
     values: np.ndarray
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Labels) and np.array_equal(self.values, other.values)
+        return isinstance(other, LevelNames) and np.array_equal(self.values, other.values)
 
     def __hash__(self) -> int:
         return hash(len(self.values))
@@ -47,7 +47,7 @@ class Group:
 
     name: str
     effect: Effect
-    labels: Labels
+    labels: LevelNames
 
     @property
     def count(self) -> int:
@@ -207,7 +207,7 @@ def bind(posterior: Posterior, data: Batch, init: Params | None) -> tuple[Target
     codes, groups = {}, list[Group]()
     for name, effect in effects:
         labels, codes[name] = levels_of(name, effect, columns)
-        groups.append(Group(name, effect, Labels(labels)))
+        groups.append(Group(name, effect, LevelNames(labels)))
     used = {part for _, effect in effects for column in effect.columns for part in parts_of(column, columns)}
     rows = {name: column for name, column in columns.items() if name not in used or is_numeric(column)}
     found = tuple(groups)
@@ -316,8 +316,6 @@ def user_results(groups: tuple[Group, ...], tree: Results) -> Results:
     """Return the results with levels by their labels, scales as `sd_NAME` and correlation matrices; what was sampled
     is in `unconstrained_posterior`."""
     import xarray
-
-    from isotherm.diagnostics.verdict import UNCONSTRAINED
 
     if UNCONSTRAINED in tree.children or "posterior" not in tree.children:
         return tree

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from isotherm.data.on_disk import host
+from isotherm.data.on_disk.open_data import host
 from isotherm.lib.progress import Passes
 from isotherm.lib.types import Array, Batch, Matrix, Params, Scalar, Vector
 from isotherm.targets.arrow import DENSE_LEVELS, Layout, Pairs, Point, Precision, Sums, add_by, units_of

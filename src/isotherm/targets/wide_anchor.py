@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from isotherm.data.batches import make_table
-from isotherm.data.on_disk import host
+from isotherm.data.on_disk.open_data import host
 from isotherm.lib.progress import Passes
 from isotherm.lib.types import Array, Batch, Float, Params, Scalar, Vector
 from isotherm.targets.arrow import Layout, Point

@@ -1,4 +1,4 @@
-"""The way home from a start far from the mode.
+"""How far from the mode a chain is (`inflation`); what h and friction follow from it: dynamics/pace.py.
 
 Far away the noise is larger than near the mode, and a thermostat that takes all of it out hardly moves. So the chain is
 allowed a variance of `inflation` times the posterior's: the noise counts 1/inflation as much, and the inflation, which
@@ -34,8 +34,8 @@ def is_measured(step: Int[Array, ""], due: Bool[Array, ""], inflation: Scalar) -
     return (step == 0) | (due & is_far(inflation) & (step < HOME_STEPS))
 
 
-def trust(step: Int[Array, ""], ramp_steps: int, dtype: jnp.dtype) -> Scalar:
-    """Return by how much more than at the first step the curvature is trusted."""
+def curvature_trust(step: Int[Array, ""], ramp_steps: int, dtype: jnp.dtype) -> Scalar:
+    """Return 2^(step/ramp), which bounds h and the inflation in the first steps, wherever the chain is."""
     return jnp.exp2(step.astype(dtype) / ramp_steps)
 
 
@@ -46,7 +46,7 @@ def measured_inflation(
     sampling: Sampling,
     temperature: Number,
     curvature_ratio: float,
-    trust: Scalar,
+    curvature_trust: Scalar,
 ) -> Scalar:
     """Return the variance of the chain to allow until the next renewal, relative to the posterior's; 1 near the mode.
 
@@ -66,6 +66,6 @@ def measured_inflation(
         careful += s.sign * jnp.sum(square / jnp.maximum(K, curvature_ratio * s.noise))
         chance += s.total((1 + noise) ** 2)
     is_believed = found / d > jnp.maximum(1 + FAR_ERRORS * jnp.sqrt(2 * chance) / d, NEAR_DISTANCE)
-    allowed = jnp.minimum(found / COOLING, careful * trust) / d
+    allowed = jnp.minimum(found / COOLING, careful * curvature_trust) / d
     is_believed &= estimate.measures_distances()
     return jnp.where(is_believed, jnp.clip(allowed, 1, sampling.population), 1).astype(momentum.dtype)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from isotherm.dynamics import homecoming
+from isotherm.dynamics.distance import HOME_STEPS, averaging_window, curvature_trust, is_measured, measured_inflation
 from isotherm.targets.noisy import Sampling
 
 d = 50
@@ -16,7 +16,7 @@ def inflation(estimate, distance, trust=2.0**40, sampling=SAMPLING, temperature=
     K = estimate.curvature
     position = distance * jnp.sqrt(temperature / K)
     p = momentum * jnp.ones(d)
-    found = homecoming.measured_inflation(
+    found = measured_inflation(
         estimate, -K * position, p, sampling, temperature, estimate.ratio, jnp.asarray(trust, float)
     )
     return float(found)
@@ -70,16 +70,16 @@ def test_an_estimate_that_does_not_measure_distances_is_not_asked(estimate):
 
 
 def test_when_it_is_measured():
-    far, near, end = jnp.array(2.0), jnp.array(1.0), jnp.int32(homecoming.HOME_STEPS)
+    far, near, end = jnp.array(2.0), jnp.array(1.0), jnp.int32(HOME_STEPS)
     cases = [(0, True, near), (10, True, far), (10, False, far), (10, True, near), (end, True, far)]
-    asked = [bool(homecoming.is_measured(jnp.int32(step), jnp.array(due), each)) for step, due, each in cases]
+    asked = [bool(is_measured(jnp.int32(step), jnp.array(due), each)) for step, due, each in cases]
     assert asked == [True, True, False, False, False]
 
 
 def test_far_away_the_past_is_soon_forgotten():
-    windows = [float(homecoming.averaging_window(window, jnp.float32(each))) for window in (2, 20) for each in (1, 3)]
+    windows = [float(averaging_window(window, jnp.float32(each))) for window in (2, 20) for each in (1, 3)]
     assert windows == [2, 2, 20, 4]
 
 
 def test_the_trust_in_the_curvature_doubles():
-    assert [float(homecoming.trust(jnp.int32(step), 25, jnp.float32)) for step in (0, 25, 100)] == [1, 2, 16]
+    assert [float(curvature_trust(jnp.int32(step), 25, jnp.float32)) for step in (0, 25, 100)] == [1, 2, 16]
