@@ -22,7 +22,6 @@ from isotherm.lib.types import Array, Example, Params, Scalar, Vector
 from isotherm.targets.effects import Group, GroupedLikelihood
 from isotherm.targets.target import Unravel
 
-ALL_DENSE = 1_024  # parameters up to which there are no blocks
 DENSE_LEVELS = 12_000  # entries of the dense part: its factor then takes a gigabyte
 INDEFINITE = 1e-8  # eigenvalues below this share of the largest are raised to it
 
@@ -61,11 +60,13 @@ def units_of(groups: tuple[Group, ...]) -> tuple[Unit, ...]:
 
 @dataclass(frozen=True)
 class Layout:
-    """How parameters are laid out: p globals, q parameters of populations, and the levels of units."""
+    """How parameters are laid out: p globals, q parameters of populations, and the levels of units, of which the first
+    may be the blocks of the arrow."""
 
     unravel_globals: Unravel
     globals: int
     units: tuple[Unit, ...]
+    has_blocks: bool
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -85,12 +86,6 @@ class Layout:
     def populations(self) -> int:
         """q."""
         return sum(size for group in self.groups for size in group.learned.values())
-
-    @property
-    def has_blocks(self) -> bool:
-        """Whether the first unit is the blocks of the arrow. Where there are few levels all are dense, and so is a unit
-        that a row has twice."""
-        return self.units[0].places == 1 and self.globals + sum(unit.entries for unit in self.units) > ALL_DENSE
 
     @property
     def blocks(self) -> tuple[int, int]:

@@ -31,6 +31,7 @@ from isotherm.targets.parameters import flattening
 from isotherm.targets.target import Target
 
 CHUNK_NUMBERS = 2**23  # of derivatives of rows that are computed at once
+ALL_DENSE = 1_024  # parameters that are dense, all of them
 FIRST_ROWS = (50_000, 0.05)  # rows, at least and as a share of all, to begin with
 LARGEST_MOVE = 0.5  # of η in a round
 ROUNDS = 60
@@ -453,8 +454,9 @@ class Search:
         return Found(at, self.precision(blended, at), information, blended, variances, length)
 
 
-def make_layout(target: Target, params: Params) -> Layout:
-    """Return the layout of a target's parameters."""
+def make_layout(target: Target, params: Params, all_dense: int = ALL_DENSE) -> Layout:
+    """Return the layout of a target's parameters. Up to `all_dense` of them there are no blocks, and none of a unit that
+    a row has twice."""
     groups = groups_of(target)
     names = {name for group in groups for name in (group.name, *group.learned)}
     own = {name: value for name, value in params.items() if name not in names}
@@ -463,7 +465,9 @@ def make_layout(target: Target, params: Params) -> Layout:
         size = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(own))
     else:
         unravel, size = no_globals, 0
-    return Layout(unravel, size, units_of(groups))
+    units = units_of(groups)
+    few = size + sum(unit.entries for unit in units) <= all_dense
+    return Layout(unravel, size, units, has_blocks=units[0].places == 1 and not few)
 
 
 def no_globals(flat: Vector) -> Params:

@@ -20,7 +20,7 @@ from isotherm.targets.target import Findings, Target
 from isotherm.targets.wide import Wide, make_gaussian, make_taylor
 
 ALL_ROWS = 20_000  # rows, of which all are taken at every step: few enough
-MEAN_NOISE, LARGE_NOISE = 0.02, 1.0  # h²S/2 at h = 1, on average over directions and in the noisiest of them
+MEAN_NOISE, LARGE_NOISE = 0.02, 2.0  # h²S/2 at h = 1, on average over directions and in the noisiest of them
 LARGE_SHARE = 0.25  # of the rows in a batch: beyond, all are taken
 NOISE_POSITIONS, NOISE_SIGNS = 24, 4  # typical positions at which the noise is measured, and random signs at each
 NOISE_ROWS = 10_000  # of each such batch
