@@ -32,7 +32,8 @@ def values(path):
 
 
 def test_a_killed_command_is_resumed_by_a_command(tmp_path):
-    words = ("linear_regression", "--steps", "20000", "--chains", "1", "--thin", "100", "--seed", "3")
+    settings = ("--sampler", "sgnht", "--step-size", "0.001", "--friction", "10")  # the loop that is compiled soonest
+    words = ("linear_regression", "--steps", "20000", "--chains", "1", "--thin", "100", "--seed", "3", *settings)
     command = [sys.executable, "-c", PROGRAM, "sample", words[0], str(tmp_path / "cut"), *words[1:]]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         until = time.monotonic() + 120
