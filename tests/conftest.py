@@ -32,6 +32,13 @@ collect_ignore = ["trace_calls.py"]  # a script, which test_structure.py runs
 MOST_MEMORY = 2.5e9  # bytes of a process, from which on it forgets what it compiled
 
 
+def pytest_configure(config):
+    """Compiling takes most of the time of `make test`, and little more than half as long with the emitters that XLA had
+    before those for fused operations. Slow and long tests, and all in one run (`-m ""`), are compiled as users' are."""
+    if "not slow" in config.option.markexpr:
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
+
+
 @pytest.fixture(autouse=True, scope="module")
 def bounded_memory():
     """JAX keeps every program of a process: those of all tests together are 10 GB."""

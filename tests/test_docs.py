@@ -3,6 +3,7 @@
 import ast
 import functools
 import importlib
+import inspect
 import re
 import shlex
 from pathlib import Path
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 import typer.main
 
+import isotherm
 from isotherm.cli.app import app
+from isotherm.targets.target import Anchored
 
 ROOT = Path(__file__).parents[1]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -68,11 +71,45 @@ def test_when_things_go_wrong(capsys):
     assert capsys.readouterr().out.endswith("30000 of 30000\n")
 
 
-OTHERS = [page for page in PAGES if title(page) not in ("README.md", "docs/guide/when-things-go-wrong.md")]
+OTHERS = [
+    page
+    for page in PAGES
+    if blocks(page, "python") and title(page) not in ("README.md", "docs/guide/when-things-go-wrong.md")
+]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", OTHERS, ids=title)
 def test_examples_run(page):
+    run_page(page)
+
+
+@pytest.mark.filterwarnings("ignore:.*do not rely on this run yet")  # an estimator puts its name before it
+@pytest.mark.parametrize("page", OTHERS, ids=title)
+def test_examples_run_with_few_draws(page, monkeypatch):
+    """As they are, but for the runs: the page's call must be one that `fit` or `sample` takes, and SGLD, whose loop is
+    compiled soonest, makes the draws. `make test-all` makes those of the page."""
+    fit, sample = isotherm.fit, isotherm.sample
+
+    def few_draws(posterior, data, init, **options):
+        settings = {"batch_size": None if isinstance(posterior, Anchored) else 100, "steps": 400, "thin": 1}
+        kept = {name: options[name] for name in ("store", "probabilities", "devices", "spread") if name in options}
+        return sample(posterior, isotherm.sgld(1e-9), data, init, **settings, **kept, progress=False)
+
+    def short_fit(*arguments, **options):
+        given = inspect.signature(fit).bind(*arguments, **options).arguments
+        tree = few_draws(given.pop("posterior"), given.pop("data", None), given.pop("init", None), **given)
+        tree.attrs |= {"fit_method": "", "fit_reason": ""}
+        return tree
+
+    def short_sample(*arguments, **options):
+        given = inspect.signature(sample).bind(*arguments, **options).arguments
+        assert isinstance(given.pop("sampler"), isotherm.samplers.Sampler)
+        return few_draws(given.pop("posterior"), given.pop("data", None), given.pop("init", None), **given)
+
+    for place in ("isotherm.fit", "isotherm.estimators.base.fit"):
+        monkeypatch.setattr(place, short_fit)
+    monkeypatch.setattr(isotherm, "sample", short_sample)
     run_page(page)
 
 

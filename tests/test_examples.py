@@ -94,6 +94,7 @@ def test_flights_on_real_rows(example, real_data, tmp_path, capsys):
     assert "200,000 flights, 490 parameters" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_batting(example, tmp_path, capsys):
     picture = tmp_path / "batting.png"
     example("batting").main(["--picture", str(picture)])

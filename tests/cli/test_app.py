@@ -208,26 +208,31 @@ def test_a_stopped_reproduce_goes_on_where_it_was(tmp_path, stop):
     assert {path: after[path] for path in before} == before
 
 
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory):
-    """Runs of linear regression on all rows: one that is long enough, and one that is not."""
-    folder = tmp_path_factory.mktemp("runs")
-    long, short = folder / "long.zarr", folder / "short.zarr"
-    for run, steps in ((long, "50000"), (short, "200")):
-        answer = invoke("sample", "linear_regression", str(run), "--steps", steps, "--thin", str(int(steps) // 200))
-        assert answer.exit_code == 0, answer.output
-    return long, short
+def stored(folder, steps):
+    """A run of linear regression."""
+    run = str(folder / "run.zarr")
+    answer = invoke("sample", "linear_regression", run, "--steps", str(steps), "--thin", str(steps // 200))
+    assert answer.exit_code == 0, answer.output
+    return run
 
 
-def test_check_says_what_it_found(stored):
-    answer = invoke("check", str(stored[0]))
+@pytest.mark.slow
+def test_check_says_what_it_found(tmp_path):
+    answer = invoke("check", stored(tmp_path, 50_000))
     assert "ok   mean: off by 0.0" in answer.output
     assert "passes over the data" in answer.output
     assert answer.exit_code == 0, answer.output
 
 
-def test_check_of_a_run_that_is_too_short_ends_with_1(stored):
-    answer = invoke("check", str(stored[1]))
+def test_check_of_a_good_run_ends_with_0(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_runs, "check_run", lambda run, data: Verdict((), ("other modes",), 3.0))
+    answer = invoke("check", str(tmp_path / "run.zarr"))
+    assert answer.exit_code == 0, answer.output
+    assert str(Verdict((), (), 3.0)).splitlines()[0] in answer.output
+
+
+def test_check_of_a_run_that_is_too_short_ends_with_1(tmp_path):
+    answer = invoke("check", stored(tmp_path, 200))
     assert answer.exit_code == 1
     assert "BAD  effective draws: " in answer.output
     assert "\n     run longer" in answer.output

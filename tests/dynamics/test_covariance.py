@@ -31,14 +31,21 @@ def local(g, K=None, sampled=0.0):
     return Local(covariance(g), None if K is None else Curvature(lambda v: K @ v), RATIO, NOISE_WEIGHT, sampled)
 
 
-@partial(jax.jit, static_argnums=(0, 2))
 def first(kind, g, rank, K=None):
+    return begin(kind, g, rank, K)
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def begin(kind, g, rank, K):
     return kind.first(local(g, K), jnp.zeros(g.shape[1:]), rank, jax.random.key(0))
 
 
-@jax.jit
 def renewed(estimate, g, window, key, due=True, K=None):
-    due = jnp.asarray(due)
+    return renew(estimate, g, window, key, jnp.asarray(due), K)
+
+
+@jax.jit  # called with all its arguments, in this order, so that one program serves every test
+def renew(estimate, g, window, key, due, K):
     return estimate.renewed(due, due, local(g, K), window, key)
 
 
@@ -141,14 +148,14 @@ def test_dense_knows_what_an_average_over_few_rows_does_not_say(tail):
     average's eigenvalues a harmonic mean of 1 − d/m: after four batches of Gaussian rows, of which the weights are such
     that m = 200, it is 0.94, and less where few rows have most of the gradient. What `directions` says is right within
     what 24 cases of 12 directions leave open."""
-    renew = jax.jit(lambda found, g, key: found.renewed(TRUE, TRUE, local(g, sampled=d / 60), 20.0, key))
+    renew_few = jax.jit(lambda found, g, key: found.renewed(TRUE, TRUE, local(g, sampled=d / 60), 20.0, key))
     said, raw = [], []
     for case in range(24):
         rng = np.random.default_rng(case)
         found = first(Dense, jnp.zeros((60, d)), 1)
         for batch in range(4):
             rows = rng.standard_normal((60, d)) * np.sqrt((tail - 2) / rng.chisquare(tail, (60, 1)))
-            found = renew(found, jnp.asarray(rows), jax.random.key(batch))
+            found = renew_few(found, jnp.asarray(rows), jax.random.key(batch))
         said.append(np.mean(1 / np.asarray(found.directions()[0].noise)))
         raw.append(np.mean(1 / np.asarray(found.values)))
     assert np.mean(raw) > (1.05 if tail > 10 else 1.08)

@@ -71,7 +71,7 @@ def test_pickles_with_its_methods(model):
 
 
 @each_model
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
 def test_keeps_the_dtype_of_the_parameters(model, dtype):
     with jax.enable_x64(True):
         params = model.init(jax.random.key(0), dtype=dtype)

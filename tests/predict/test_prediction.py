@@ -151,7 +151,8 @@ def fitted():
     data = {"x": x, "y": (x @ np.float32([1, -1]) + 0.5 * rng.normal(size=60)).astype(np.float32)}
     model = GeneralisedLinear(2, families.Gaussian())
     posterior = isotherm.Posterior(model.log_likelihood, model.log_prior)
-    sampler, start = isotherm.eccadl(), model.init(jax.random.key(0))
+    # All rows are a batch: without noise, SGHMC is right, and its loop is compiled soonest of those with momentum.
+    sampler, start = isotherm.sghmc(0.02, friction=10.0), model.init(jax.random.key(0))
     tree = isotherm.sample(
         posterior, sampler, data, start, batch_size=60, replace=False, steps=3000, thin=4, chains=2, progress=False
     )

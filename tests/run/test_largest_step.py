@@ -157,7 +157,6 @@ def test_without_an_anchor_a_first_run_shows_the_way(monkeypatch):
     assert found == pytest.approx(anchored, rel=0.5)  # to a factor of 1.2 each, and by chance
 
 
-@pytest.mark.slow
 def test_on_an_anchored_posterior_steps_are_in_its_own_units():
     anchored = isotherm.anchor(POSTERIOR, DATA, ZERO, progress=False)
     found = isotherm.largest_step(anchored, isotherm.sghmc("auto", 1.0), DATA, **HALF)

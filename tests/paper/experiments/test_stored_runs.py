@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 
 import isotherm
 from isotherm.cli.app import app
+from isotherm.diagnostics.stein import Bias
 from isotherm.paper.experiments import catalogue, stored_runs
+from isotherm.run.largest_step import Found, Trial
 
 PROGRAM = "import sys; from isotherm.cli.app import app; app(prog_name='isotherm', args=sys.argv[1:])"
 
@@ -30,7 +32,8 @@ def values(path):
 
 
 def test_a_killed_command_is_resumed_by_a_command(tmp_path):
-    words = ("linear_regression", "--steps", "20000", "--chains", "1", "--thin", "100", "--seed", "3")
+    settings = ("--sampler", "sgnht", "--step-size", "0.001", "--friction", "10")  # the loop that is compiled soonest
+    words = ("linear_regression", "--steps", "20000", "--chains", "1", "--thin", "100", "--seed", "3", *settings)
     command = [sys.executable, "-c", PROGRAM, "sample", words[0], str(tmp_path / "cut"), *words[1:]]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         until = time.monotonic() + 120
@@ -56,6 +59,7 @@ def test_a_finished_run_is_extended(tmp_path):
     assert "step 150 of 150, 2 chains of 13 draws" in answer.output, answer.output
 
 
+@pytest.mark.slow  # ξ has to come from 1 to its place at each step size that is tried
 def test_auto_finds_a_step_size_for_any_sampler(tmp_path):
     words = ("--sampler", "mccadl", "--steps", 50, "--chains", 1)
     answer = invoke("sample", "linear_regression", tmp_path / "run", *words)
@@ -64,6 +68,20 @@ def test_auto_finds_a_step_size_for_any_sampler(tmp_path):
     assert attributes["step_size_found"].startswith("isotherm.largest_step")
     assert 0 < attributes["sampler_step_size"] < 0.018  # 2/√λ_max(Hessian), the limit of stability
     assert attributes["sampler_friction"] == 1
+
+
+def test_auto_is_a_step_size_that_is_looked_for(tmp_path, monkeypatch):
+    """The search, which finds at once here, is of tests/run/test_largest_step.py."""
+    trial = Trial(0.01, Bias(0.0004, 1e-5, 1.05, 0.01, 0.1), 256, True)
+    monkeypatch.setattr("isotherm.run.sample.find", lambda run, bound, progress: Found(trial, (trial,)))
+    words = ("--sampler", "sghmc", "--friction", 2, "--steps", 50, "--chains", 1)
+    answer = invoke("sample", "linear_regression", tmp_path / "run", *words)
+    assert answer.exit_code == 0, answer.output
+    attributes = xarray.open_datatree(tmp_path / "run", engine="zarr").attrs
+    assert attributes["step_size_found"] == "isotherm.largest_step, bias at most 0.1"
+    assert attributes["step_size_shift"] == pytest.approx(0.02)
+    assert attributes["step_size_variance"] == 1.05
+    assert (attributes["sampler_step_size"], attributes["sampler_friction"]) == (0.01, 2)
 
 
 def test_every_problem_has_a_name_of_its_own():
