@@ -140,7 +140,7 @@ MODEL = MODELS["scalar"]
     [
         (
             {"school": np.where(np.arange(240) == 7, np.nan, 1.0)},
-            "effect 'school': column 'school' has no label in row 7",
+            "column 'school' has no label in row 7",
         ),
         ({"school": np.array([None] * 240)}, "column 'school' has no label in row 0 and 239 others"),
         ({"school": np.zeros((240, 2))}, "must have one label a row, got shape"),
@@ -166,12 +166,12 @@ def test_init_must_be_a_dict(data):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"by": 3}, "by must be the name of a column or a tuple of names, got 3"),
+        ({"by": ()}, r"by must be the name of a column or a tuple of names, got \(\)"),
         ({"by": "c", "size": 0}, "size must be at least 1, got 0"),
         ({"by": "c", "correlated": True}, "correlated=True needs a size of at least 2, got size=None"),
-        ({"by": "c", "size": 2, "correlated": True, "df": 3}, "leave out scale and df"),
-        ({"by": "c", "scale_prior": -1}, "scale_prior must be positive, got -1"),
-        ({"by": "c", "df": 0}, "df must be positive, got 0"),
+        ({"by": "c", "size": 2, "correlated": True, "df": 3.0}, "leave out scale and df"),
+        ({"by": "c", "scale_prior": -1.0}, "scale_prior must be positive, got -1.0"),
+        ({"by": "c", "df": 0.0}, "df must be positive, got 0.0"),
     ],
 )
 def test_bad_effects(arguments, message):
@@ -179,6 +179,6 @@ def test_bad_effects(arguments, message):
         Effect(**arguments)
 
 
-def test_effects_must_be_effects():
-    with pytest.raises(TypeError, match=r"effects must be a dict of isotherm.Effect by name, got 'a': 'b'"):
-        Posterior(lambda p, r: 0.0, lambda p: 0.0, effects={"a": "b"})
+def test_names_of_effects():
+    with pytest.raises(TypeError, match=r"effects must be a dict of isotherm.Effect by name, got 'a b': Effect"):
+        Posterior(lambda p, r: 0.0, lambda p: 0.0, effects={"a b": Effect("c")})

@@ -23,6 +23,7 @@ from isotherm.targets.effects import Group, GroupedLikelihood
 from isotherm.targets.target import Unravel
 
 DENSE_LEVELS = 12_000  # entries of the dense part: its factor then takes a gigabyte
+EXACT_PRODUCTS = 4e8  # multiplications up to which covariances of levels are computed from all of the dense part
 INDEFINITE = 1e-8  # eigenvalues below this share of the largest are raised to it
 
 
@@ -49,13 +50,13 @@ class Unit:
         return self.count * self.size
 
 
-def units_of(groups: tuple[Group, ...]) -> tuple[Unit, ...]:
-    """Return the units, the one that becomes the blocks of the arrow first."""
+def units_of(groups: tuple[Group, ...], vectors_first: bool) -> tuple[Unit, ...]:
+    """Return the units, the one that becomes the blocks of the arrow first: the largest, or the largest of vectors."""
     by_column: dict[tuple[str, ...], list[Group]] = {}
     for group in groups:
         by_column.setdefault(group.effect.columns, []).append(group)
     units = [Unit(tuple(members)) for members in by_column.values()]
-    return tuple(sorted(units, key=lambda unit: (unit.places > 1, -unit.entries)))
+    return tuple(sorted(units, key=lambda u: (u.places > 1, vectors_first and u.size == 1, -u.entries)))
 
 
 @dataclass(frozen=True)
@@ -363,24 +364,26 @@ class Precision:
         return self._point(self._upper(z1 - self._lower(self._across(d2))), d2)
 
     def variances(self, rng: np.random.Generator, probes: int) -> list[np.ndarray]:
-        """Return the covariance of each level of each unit, (count, size, size), by random directions of the dense
-        part; and that of the globals last."""
-        z = rng.standard_normal((self.n, probes))
-        directions = scipy.linalg.solve_triangular(self.factor, z, lower=True, trans="T").T
+        """Return the covariance of each level of each unit, (count, size, size), and that of the globals last: by
+        random directions of the dense part, or by all where these cost little."""
+        largest = max(self.U.nnz, self.n, self.B.shape[0] * self.B.shape[1])
+        few = self.n <= probes or self.n * largest <= EXACT_PRODUCTS
+        z = np.sqrt(self.n) * np.eye(self.n) if few else rng.standard_normal((self.n, probes))
+        columns = scipy.linalg.solve_triangular(self.factor, z, lower=True, trans="T")
+        columns /= np.sqrt(z.shape[1])
         found: list[np.ndarray] = []
         J, k = self.layout.blocks
+        p = self.layout.globals
         if self.layout.has_blocks:
-            total = np.zeros((J, k, k))
-            for d2 in directions:
-                w = self._upper(self._lower(self._across(d2)))
-                total += w[:, :, None] * w[:, None, :]
-            found.append(self.root @ np.swapaxes(self.root, -1, -2) + total / probes)
+            across = (self.U @ columns[p:]).reshape(J, k, -1) + np.einsum("jap,pm->jam", self.Ug, columns[:p])
+            half = np.swapaxes(self.root, -1, -2) @ across
+            inner = np.eye(k) + half @ np.swapaxes(half, -1, -2)
+            found.append(self.root @ inner @ np.swapaxes(self.root, -1, -2))
         for number, begin in self.starts().items():
             unit = self.layout.units[number]
-            parts = directions[:, begin : begin + unit.entries].reshape(probes, unit.count, unit.size)
-            found.append(np.einsum("mja,mjb->jab", parts, parts) / probes)
-        p = self.layout.globals
-        return [*found, directions[:, :p].T @ directions[:, :p] / probes]
+            parts = columns[begin : begin + unit.entries].reshape(unit.count, unit.size, -1)
+            found.append(parts @ np.swapaxes(parts, -1, -2))
+        return [*found, columns[:p] @ columns[:p].T]
 
     @cached_property
     def dense_variances(self) -> np.ndarray:

@@ -100,12 +100,12 @@ class Group:
         if self.effect.df is not None:
             nu = self.effect.df
             constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
-            standard = levels / jnp.diagonal(root)
+            standard = levels / jnp.diagonal(root)[None, :]
             return jnp.sum(constant - (nu + 1) / 2 * jnp.log1p(standard**2 / nu)) - log_size
         if self.effect.correlated:
             standard = levels @ jax.scipy.linalg.solve_triangular(root, jnp.eye(self.size), lower=True).T
         else:
-            standard = levels / jnp.diagonal(root)
+            standard = levels / jnp.diagonal(root)[None, :]
         constant = 0.5 * np.log(2 * np.pi) * self.count * self.size
         value: Scalar = -0.5 * jnp.sum(standard**2) - log_size - constant
         return value
@@ -208,8 +208,7 @@ def bind(posterior: Posterior, data: Batch, init: Params | None) -> tuple[Target
     for name, effect in effects:
         labels, codes[name] = levels_of(name, effect, columns)
         groups.append(Group(name, effect, LevelNames(labels)))
-    used = {part for _, effect in effects for column in effect.columns for part in parts_of(column, columns)}
-    rows = {name: column for name, column in columns.items() if name not in used or is_numeric(column)}
+    rows = {name: column for name, column in columns.items() if is_numeric(column)}  # no model can use others
     found = tuple(groups)
     target = Target(GroupedLikelihood(posterior.log_likelihood, found), GroupedPrior(posterior.log_prior, found))
     return target, {"rows": rows, "levels": codes}, None if init is None else with_levels(init, found)

@@ -42,14 +42,13 @@ PROBES = 32  # random directions for the covariances of levels
 
 
 class Found(NamedTuple):
-    """The Gaussian: its mean, the precision of globals and levels there, that of η, the sums over rows at the mean, the
-    covariances of the levels of each unit and of the globals, and how far the last step went."""
+    """The Gaussian: its mean, the precision of globals and levels there, that of η, the sums over rows at the mean, and
+    how far the last step went."""
 
     mean: Point
     precision: Precision
     information: np.ndarray
     sums: Sums
-    variances: list[np.ndarray]
     distance: float
 
 
@@ -203,6 +202,8 @@ class Populations:
         prior = target.log_prior
         assert isinstance(prior, GroupedPrior)
         self.layout = layout
+        # The covariances of levels, as last known: with Student's t, the weight of a level depends on them.
+        self.variances = [np.zeros((unit.count, unit.size, unit.size)) for unit in layout.units]
 
         def rest(g: Vector, eta: Vector) -> Scalar:
             return prior.without_levels({**layout.unravel_globals(g), **layout.population_params(eta)})
@@ -238,14 +239,14 @@ class Populations:
     def precisions(self, at: Point) -> list[np.ndarray]:
         """Return the curvature of the prior of each unit's levels, (count or 1, size, size)."""
         found, covariances = [], iter(self.covariances(at.eta))
-        for unit, levels in zip(self.layout.units, at.levels, strict=True):
+        for unit, levels, V in zip(self.layout.units, at.levels, self.variances, strict=True):
             student = any(group.effect.df is not None for group in unit.groups)
             blocks = np.zeros((unit.count if student else 1, unit.size, unit.size))
             begin = 0
             for group in unit.groups:
                 part = slice(begin, begin + group.size)
                 P = np.linalg.inv(next(covariances))
-                blocks[:, part, part] = P * student_weights(group, levels[:, part], P)[:, :, None]
+                blocks[:, part, part] = P * student_weights(group, levels[:, part], V[:, part, part], P)[:, :, None]
                 begin += group.size
             found.append(blocks)
         return found
@@ -255,11 +256,14 @@ class Populations:
         found: list[np.ndarray | None] = []
         covariances = self.covariances(at.eta)
         numbers = iter(range(len(covariances)))
-        for unit, levels in zip(self.layout.units, at.levels, strict=True):
+        for unit, levels, V in zip(self.layout.units, at.levels, self.variances, strict=True):
             parts, begin = [], 0
             for group in unit.groups:
-                u, P = levels[:, begin : begin + group.size], np.linalg.inv(covariances[next(numbers)])
-                parts.append(np.broadcast_to(student_weights(group, u, P), u.shape))
+                part = slice(begin, begin + group.size)
+                weights = student_weights(
+                    group, levels[:, part], V[:, part, part], np.linalg.inv(covariances[next(numbers)])
+                )
+                parts.append(np.broadcast_to(weights, levels[:, part].shape))
                 begin += group.size
             student = any(group.effect.df is not None for group in unit.groups)
             found.append(np.concatenate(parts, axis=1) if student else None)
@@ -294,7 +298,7 @@ class Populations:
         q = self.layout.populations
         score, information = np.zeros(q), np.zeros((q, q))
         numbers = iter(range(len(self.layout.groups)))
-        for unit, levels, V in zip(self.layout.units, at.levels, variances, strict=False):
+        for unit, levels, V in zip(self.layout.units, at.levels, variances, strict=True):
             begin = 0
             for group in unit.groups:
                 number, part = next(numbers), slice(begin, begin + group.size)
@@ -305,23 +309,24 @@ class Populations:
                 P = np.linalg.inv(np.asarray(self._covariances[number](eta), np.float64))
                 slopes = np.moveaxis(np.asarray(self._covariance_slopes[number](eta), np.float64), -1, 0)  # Σ_a
                 moments = V[:, part, part] + levels[:, part, None] * levels[:, None, part]
-                weights = student_weights(group, levels[:, part], P, V[:, part, part])
+                weights = student_weights(group, levels[:, part], V[:, part, part], P)
                 T = np.sum(moments * weights[:, :, None], axis=0)
                 score += 0.5 * np.einsum("aij,ij->a", slopes, P @ T @ P - group.count * P)
                 Q = P - P @ V[:, part, part] @ P
                 information += 0.5 * trace_products(positive_blocks_or_zero(Q), slopes)
-        at_prior = self.slopes(at)[1], self.bends(at)[1]
-        return score + at_prior[0], information + at_prior[1]
+        # A scale that wants to be 0: there the score is about −cτ², whose slope is twice itself.
+        information += np.diag(np.maximum(0, -2 * score))
+        return score + self.slopes(at)[1], information + self.bends(at)[1]
 
 
-def student_weights(group: Group, u: np.ndarray, P: np.ndarray, V: np.ndarray | float = 0.0) -> np.ndarray:
-    """Return by how much each level's precision differs from P, where levels have Student's t: (count, size); else a
-    row of ones."""
+def student_weights(group: Group, u: np.ndarray, V: np.ndarray, P: np.ndarray) -> np.ndarray:
+    """Return by how much each level's precision differs from P, where levels have Student's t, a mixture of normal
+    ones: (count, size); else a row of ones."""
     if group.effect.df is None:
         return np.ones((1, group.size))
     nu = group.effect.df
-    variance = np.einsum("jaa->ja", V) if isinstance(V, np.ndarray) else V
-    return (nu + 1) / (nu + (u**2 + variance) * np.diag(P))
+    found: np.ndarray = (nu + 1) / (nu + (u**2 + np.einsum("jaa->ja", V)) * np.diag(P))
+    return found
 
 
 def positive_blocks_or_zero(Q: np.ndarray) -> np.ndarray:
@@ -400,12 +405,12 @@ class Search:
             gradient = self.gradient(sums, at)
             step = precision.solve(gradient)
             length = math.sqrt(max(0.0, step.dot(gradient)) / self.layout.parameters)
-            variances = precision.variances(self.rng, PROBES)
+            variances = self.populations.variances = precision.variances(self.rng, PROBES)[:-1]
             # The score is that of the mode at this η, to which the step leads: m follows η.
             move, information = self.population_step(at.moved(step, min(1.0, 3 / max(length, 1e-9))), variances)
             scaled = np.sqrt(np.einsum("a,ab,b->", move, information, move) / max(1, len(move)))
             if length < near and scaled < near:
-                return Found(at, precision, information, sums, variances, max(length, float(scaled)))
+                return Found(at, precision, information, sums, max(length, float(scaled)))
             at = self.accepted(rows, at, step, sums, length)._replace(eta=at.eta + move)
         raise CannotAnchor(
             f"the Gaussian that the posterior is anchored at is not found in {ROUNDS} rounds; start nearer to it"
@@ -447,27 +452,24 @@ class Search:
             blended = blended.blend(mean, AVERAGED_WEIGHT)
             precision = self.precision(blended, at)
             step = precision.solve(self.gradient(mean, at))
-            variances = precision.variances(self.rng, PROBES)
+            variances = self.populations.variances = precision.variances(self.rng, PROBES)[:-1]
             move, information = self.population_step(at.moved(step), variances)
             at = at.moved(step, AVERAGED_WEIGHT)._replace(eta=at.eta + AVERAGED_WEIGHT * move)
         length = math.sqrt(max(0.0, step.dot(self.gradient(mean, at))) / self.layout.parameters)
-        return Found(at, self.precision(blended, at), information, blended, variances, length)
+        return Found(at, self.precision(blended, at), information, blended, length)
 
 
 def make_layout(target: Target, params: Params, all_dense: int = ALL_DENSE) -> Layout:
-    """Return the layout of a target's parameters. Up to `all_dense` of them there are no blocks, and none of a unit that
-    a row has twice."""
+    """Return the layout of a target's parameters. Up to `all_dense` of them blocks are for vectors only, whose scales
+    move best in blocks; a unit that a row has twice is dense."""
     groups = groups_of(target)
     names = {name for group in groups for name in (group.name, *group.learned)}
     own = {name: value for name, value in params.items() if name not in names}
-    if own:
-        _, unravel = flattening(own)
-        size = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(own))
-    else:
-        unravel, size = no_globals, 0
-    units = units_of(groups)
-    few = size + sum(unit.entries for unit in units) <= all_dense
-    return Layout(unravel, size, units, has_blocks=units[0].places == 1 and not few)
+    unravel = flattening(own)[1] if own else no_globals
+    size = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(own))
+    few = size + sum(group.count * group.size for group in groups) <= all_dense
+    units = units_of(groups, vectors_first=few)
+    return Layout(unravel, size, units, units[0].places == 1 and not (few and units[0].size == 1))
 
 
 def no_globals(flat: Vector) -> Params:

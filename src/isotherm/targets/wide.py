@@ -35,6 +35,7 @@ from isotherm.targets.gaussian import Found
 from isotherm.targets.target import NOT_A_STEP, UNKNOWN, Findings, Target
 
 LEAST_SHRINKAGE = 1e-6  # r⁻² is at least this
+EXACT_SIZE = 4  # of blocks up to which r is a matrix, exact for a Gaussian likelihood; of larger ones its diagonal
 ROTATED_LEVELS = 2_048  # levels of a component that are moved along their principal axes
 
 
@@ -213,7 +214,7 @@ class Wide(Target):
         for unit in layout.units:
             before = [group.precision(then) for group in unit.groups]
             change = [group.precision(now) - old for group, old in zip(unit.groups, before, strict=True)]
-            relative = [each / jnp.diagonal(old) for each, old in zip(change, before, strict=True)]
+            relative = [each / jnp.diagonal(old)[:, None] for each, old in zip(change, before, strict=True)]
             found.append(tuple(jax.scipy.linalg.block_diag(*parts).astype(eta.dtype) for parts in (change, relative)))
         return found
 
@@ -231,17 +232,21 @@ class Wide(Target):
     def _blocks(self, shift: Vector, shifts: list[Array], z: Array, change: Matrix) -> tuple[Array, Array]:
         """Return the levels of the first unit, and log r."""
         root, weights = self.gaussian.block_root, self.gaussian.block_weights
+        middle = self.gaussian.block_mean - _applied_transposed(root, self._across(shift, shifts))
+        if 1 < root.shape[-1] <= EXACT_SIZE and weights is None:
+            relative = jnp.einsum("jai,ab,jbl->jil", root, change, root)
+            inner, log_r = solved_with(relative, middle, z)
+            return _applied(root, inner), log_r
         if root.shape[-1] == 1:
             quadratic = root[:, :, 0] ** 2 * change[0, 0] * (1.0 if weights is None else weights)
         elif any(group.effect.correlated for group in self.layout.units[0].groups):
             quadratic = jnp.einsum("jai,ab,jbi->ji", root, change, root)
         else:
-            weighted = jnp.diagonal(change) if weights is None else weights * jnp.diagonal(change)
+            weighted = jnp.diagonal(change) if weights is None else weights * jnp.diagonal(change)[None, :]
             quadratic = jnp.einsum("jai,a->ji" if weights is None else "jai,ja->ji", root**2, weighted)
         log_r = -0.5 * jnp.log(jnp.maximum(1 + quadratic, LEAST_SHRINKAGE))
         r = jnp.exp(log_r)
-        inner = r * r * (self.gaussian.block_mean - _applied_transposed(root, self._across(shift, shifts))) + r * z
-        return _applied(root, inner), log_r
+        return _applied(root, r * r * middle + r * z), log_r
 
     def params(self, position: Vector) -> Params:
         g, eta, levels, _ = self.values(position)
@@ -301,6 +306,25 @@ class Wide(Target):
         )
 
 
+def solved_with(relative: Array, middle: Array, z: Array) -> tuple[Array, Array]:
+    """Return M⁻¹ times `middle` plus F⁻ᵀz, M = I + `relative` = FFᵀ, for many small M, and minus the logarithms of the
+    diagonals of F; entry by entry, which is quicker than many small calls."""
+    k = relative.shape[-1]
+    F: list[list[Array]] = [[jnp.zeros_like(z[:, 0])] * k for _ in range(k)]
+    for i in range(k):
+        for j in range(i + 1):
+            entry = relative[:, i, j] + float(i == j) - sum(F[i][a] * F[j][a] for a in range(j))
+            F[i][j] = jnp.sqrt(jnp.maximum(entry, LEAST_SHRINKAGE)) if i == j else entry / F[j][j]
+    half: list[Array] = []
+    for i in range(k):
+        half.append((middle[:, i] - sum(F[i][a] * half[a] for a in range(i))) / F[i][i])
+    found: list[Array] = [jnp.zeros_like(z[:, 0])] * k
+    for i in reversed(range(k)):
+        known = sum(F[a][i] * found[a] for a in range(i + 1, k))
+        found[i] = (half[i] + z[:, i] - known) / F[i][i]
+    return jnp.stack(found, axis=1), jnp.stack([-jnp.log(F[i][i]) for i in range(k)], axis=1)
+
+
 def _applied(matrices: Array, vectors: Array) -> Array:
     """Return each of (n, a, b) matrices times each of (n, b) vectors."""
     if matrices.shape[1:] == (1, 1):
@@ -330,10 +354,14 @@ def _position(target: Wide, flat: Vector) -> Vector:
     solve = partial(jax.scipy.linalg.solve_triangular, lower=False)
     z = [solve(at.eta_root, eta - at.eta), solve(at.dense_root, dense)]
     if offset:
-        # u is linear in z₁: from its value at z₁ = 0 follows the rest.
-        middle, log_r = target._blocks(g - at.g, shifts, jnp.zeros(layout.blocks, flat.dtype), changes[0][0])
-        solved = jax.vmap(solve)(at.block_root, (levels[0] - middle)[..., None])[..., 0]
-        z.append((solved / jnp.exp(log_r)).ravel())
+        # u is linear in z₁: what it is at 0 and along each axis tells which z₁ it comes from.
+        def at_block(z: Array) -> Array:
+            return target._blocks(g - at.g, shifts, z, changes[0][0])[0]
+
+        J, k = layout.blocks
+        middle = at_block(jnp.zeros((J, k), flat.dtype))
+        axes = [at_block(jnp.broadcast_to(axis, (J, k))) - middle for axis in jnp.eye(k, dtype=flat.dtype)]
+        z.append(jnp.linalg.solve(jnp.stack(axes, axis=2), (levels[0] - middle)[..., None]).ravel())
     return jnp.concatenate(z)
 
 

@@ -14,7 +14,7 @@ from isotherm.lib.progress import Passes
 from isotherm.lib.types import Array, Batch, Float, Params, Scalar, Vector
 from isotherm.targets.arrow import Layout, Point
 from isotherm.targets.forces import probabilities_of, weighted_rows
-from isotherm.targets.gaussian import Found, Rows, Search, _locals, make_layout, on_device
+from isotherm.targets.gaussian import PROBES, Found, Rows, Search, _locals, make_layout, on_device
 from isotherm.targets.noisy import estimate
 from isotherm.targets.target import Findings, Target
 from isotherm.targets.wide import Wide, make_gaussian, make_taylor
@@ -67,7 +67,7 @@ def with_batches(every: Wide, rows: Rows, found: Found, rng: np.random.Generator
     """Return the target that estimates from batches, if that pays, and the mean of h²S/2; else the one that takes all
     rows."""
     dtype = every.gaussian.g.dtype
-    table = make_table(probabilities_of(leverages(rows, found)), dtype, overwrite=True)
+    table = make_table(probabilities_of(leverages(rows, found, rng)), dtype, overwrite=True)
     exact = rows.sums(found.mean, found.sums.pairs)
     batched = replace(every, taylor=make_taylor(exact, dtype), rows=table)
     S = measured_noise(batched, rows, rng)
@@ -80,10 +80,10 @@ def with_batches(every: Wide, rows: Rows, found: Found, rng: np.random.Generator
     return replace(batched, noise=jnp.asarray(S, dtype), findings=findings), noise
 
 
-def leverages(rows: Rows, found: Found) -> np.ndarray:
+def leverages(rows: Rows, found: Found, rng: np.random.Generator) -> np.ndarray:
     """Return for each row how much of the curvature it has: its Hessian times the covariances of its levels."""
     layout = rows.layout
-    covariances = [jnp.asarray(V, float) for V in found.variances]
+    covariances = [jnp.asarray(V, float) for V in found.precision.variances(rng, PROBES)]
     arrays, parts = on_device(found.mean), []
     for some, columns, _ in rows.chunks():
         values = np.asarray(_leverages(rows.target, layout, arrays, covariances, columns))
