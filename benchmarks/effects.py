@@ -38,7 +38,9 @@ def gaussian_crossed():
     y = 1 + 0.5 * x + RNG.normal(0, 0.5, J)[s] + RNG.normal(0, 0.3, K)[t] + RNG.standard_normal(n)
     return (
         Posterior(
-            lambda p, r: -p["ls"] - 0.5 * ((r["y"] - p["a"] - p["b"] * r["x"] - p["s"] - p["t"]) / jnp.exp(p["ls"])) ** 2,
+            lambda p, r: (
+                -p["ls"] - 0.5 * ((r["y"] - p["a"] - p["b"] * r["x"] - p["s"] - p["t"]) / jnp.exp(p["ls"])) ** 2
+            ),
             weak,
             effects={"s": Effect("s"), "t": Effect("t")},
         ),
@@ -88,9 +90,12 @@ def slopes():
     y = 0.5 + 0.3 * x + u[g, 0] + u[g, 1] * x + 0.8 * RNG.standard_normal(n)
     return (
         Posterior(
-            lambda p, r: -p["ls"]
-            - 0.5
-            * ((r["y"] - p["a"] - p["b"] * r["x"] - p["g"] @ jnp.stack([jnp.ones(()), r["x"]])) / jnp.exp(p["ls"])) ** 2,
+            lambda p, r: (
+                -p["ls"]
+                - 0.5
+                * ((r["y"] - p["a"] - p["b"] * r["x"] - p["g"] @ jnp.stack([jnp.ones(()), r["x"]])) / jnp.exp(p["ls"]))
+                ** 2
+            ),
             weak,
             effects={"g": Effect("g", size=2, correlated=True)},
         ),
@@ -162,8 +167,10 @@ def negative_binomial():
         eta, k = p["a"] + p["b"] * r["x"] + p["g"], jnp.exp(p["log_shape"])
         gamma = jax.scipy.special.gammaln
         known = gamma(r["y"] + k) - gamma(k)
-        return known + k * (p["log_shape"] - jnp.logaddexp(p["log_shape"], eta)) + r["y"] * (
-            eta - jnp.logaddexp(p["log_shape"], eta)
+        return (
+            known
+            + k * (p["log_shape"] - jnp.logaddexp(p["log_shape"], eta))
+            + r["y"] * (eta - jnp.logaddexp(p["log_shape"], eta))
         )
 
     return (
@@ -278,12 +285,13 @@ def compare(name):
     z = (ours.mean(axis=(0, 1)) - theirs.mean(axis=(0, 1))) / (sd * np.sqrt(1 / a.least_ess + 1 / b.least_ess))
     ratios = ours.std(axis=(0, 1)) / sd
     spread = np.quantile(ratios, [0.005, 0.5, 0.995])
-    scales = [
-        i for i, entry in enumerate(entry_names(start)) if entry.startswith(("log_sd_", "corr_"))
-    ]
+    scales = [i for i, entry in enumerate(entry_names(start)) if entry.startswith(("log_sd_", "corr_"))]
     quantiles = [
         max(
-            abs(stats.norm.ppf(np.clip(np.mean(theirs[..., i] < np.quantile(ours[..., i], q)), 1e-4, 1 - 1e-4)) - stats.norm.ppf(q))
+            abs(
+                stats.norm.ppf(np.clip(np.mean(theirs[..., i] < np.quantile(ours[..., i], q)), 1e-4, 1 - 1e-4))
+                - stats.norm.ppf(q)
+            )
             for q in (0.05, 0.25, 0.5, 0.75, 0.95)
         )
         for i in scales

@@ -8,12 +8,17 @@ import numpy as np
 
 from isotherm.data.batches import AliasTable
 from isotherm.lib.types import Json
-from isotherm.store import checkpoint
+from isotherm.store import checkpoint, nested
 from isotherm.store.checkpoint import damaged
+from isotherm.targets.effects import groups_of
 from isotherm.targets.evaluation import Evaluation
+from isotherm.targets.gaussian import make_layout
 from isotherm.targets.target import Anchored, Coordinates, Findings, Target
+from isotherm.targets.wide import Gaussian, PairTerms, Rotation, Taylor, Wide
 
 NAME = "constants"
+WIDE = ("gaussian", "taylor", "rows", "noise", "largest_curvature")  # the fields of a `Wide` that hold arrays
+CLASSES = {each.__name__: each for each in (Gaussian, Rotation, PairTerms, Taylor, AliasTable)}
 TABLE = ("rows.thresholds", "rows.aliases", "rows.weights")
 MATRICES = ("coordinates.factor", "hessian")
 ANCHOR = ("coordinates.origin", "coordinates.factor", "gradient")
@@ -22,6 +27,8 @@ ANCHOR = ("coordinates.origin", "coordinates.factor", "gradient")
 def write(folder: Path, evaluation: Evaluation) -> str:
     """Write the file and return its SHA-256; "" if there is nothing to write."""
     posterior, table = evaluation.target, evaluation.table
+    if isinstance(posterior, Wide):
+        return write_wide(folder / NAME, posterior)
     if table is None:
         return ""
     header: Json = {}
@@ -42,6 +49,8 @@ def read(folder: Path, sha256: str, posterior: Target, parameters: int) -> tuple
         return plain, None
     path = folder / NAME
     header, stored = checkpoint.read(path, sha256)
+    if "wide" in header:
+        return read_wide(path, header, stored, plain, parameters)
     rows, d = stored[TABLE[0]].size if TABLE[0] in stored else 0, parameters
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(TABLE, (rows,))
     if "findings" in header:
@@ -62,3 +71,28 @@ def read(folder: Path, sha256: str, posterior: Target, parameters: int) -> tuple
     arrays = {"gradient": gradient, "hessian": device.get("hessian"), "rows": table}
     coordinates = Coordinates(origin, factor)
     return Anchored(**vars(plain), coordinates=coordinates, **arrays, findings=Findings(**found)), table
+
+
+def write_wide(path: Path, target: Wide) -> str:
+    """Write what the anchored posterior of a model with effects knows."""
+    arrays: dict[str, np.ndarray] = {}
+    nest = {name: nested.pack(getattr(target, name), name, arrays) for name in WIDE}
+    findings = {name: float(value) for name, value in target.findings._asdict().items()}
+    return checkpoint.write(path, {"wide": nest, "population": target.population, "findings": findings}, arrays)
+
+
+def read_wide(
+    path: Path, header: Json, stored: dict[str, np.ndarray], plain: Target, parameters: int
+) -> tuple[Target, AliasTable | None]:
+    """Return the anchored posterior of a model with effects, and its row probabilities."""
+    try:
+        fields = {name: nested.unpack(header["wide"][name], stored, CLASSES) for name in WIDE}
+        findings = Findings(**header["findings"])
+        population = int(header["population"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise damaged(path, "what an anchored posterior with effects knows is not complete") from error
+    if not groups_of(plain):
+        raise ValueError(f"{path.parents[1]} was made with effects; give the posterior with its effects")
+    layout = make_layout(plain, plain.unravel(jax.numpy.zeros(parameters, fields["gaussian"].g.dtype)))
+    target = Wide(**vars(plain), layout=layout, population=population, findings=findings, **fields)
+    return target, target.rows
