@@ -29,6 +29,10 @@ def bernoulli(y, eta):
     return y * eta - jnp.logaddexp(0.0, eta)
 
 
+def normal(rest, log_sd):
+    return -log_sd - 0.5 * (rest / jnp.exp(log_sd)) ** 2
+
+
 def weak(p):
     return -0.5 * sum(jnp.sum((value / 3) ** 2) for name, value in p.items() if not name.startswith("sd_"))
 
@@ -39,9 +43,7 @@ def gaussian_crossed():
     y = 1 + 0.5 * x + RNG.normal(0, 0.5, J)[s] + RNG.normal(0, 0.3, K)[t] + RNG.standard_normal(n)
     return (
         Posterior(
-            lambda p, r: (
-                -p["ls"] - 0.5 * ((r["y"] - p["a"] - p["b"] * r["x"] - p["s"] - p["t"]) / jnp.exp(p["ls"])) ** 2
-            ),
+            lambda p, r: normal(r["y"] - p["a"] - p["b"] * r["x"] - p["s"] - p["t"], p["ls"]),
             weak,
             effects={"s": Effect("s"), "t": Effect("t")},
         ),
@@ -91,12 +93,7 @@ def slopes():
     y = 0.5 + 0.3 * x + u[g, 0] + u[g, 1] * x + 0.8 * RNG.standard_normal(n)
     return (
         Posterior(
-            lambda p, r: (
-                -p["ls"]
-                - 0.5
-                * ((r["y"] - p["a"] - p["b"] * r["x"] - p["g"] @ jnp.stack([jnp.ones(()), r["x"]])) / jnp.exp(p["ls"]))
-                ** 2
-            ),
+            lambda p, r: normal(r["y"] - p["a"] - p["b"] * r["x"] - p["g"][0] - p["g"][1] * r["x"], p["ls"]),
             weak,
             effects={"g": Effect("g", size=2, correlated=True)},
         ),
