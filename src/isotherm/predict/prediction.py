@@ -24,6 +24,7 @@ from isotherm.lib.progress import progress_bar
 from isotherm.lib.types import Batch, Example, Params, Results
 from isotherm.lib.warn import warn
 from isotherm.posterior import Posterior
+from isotherm.predict.levels import with_own_levels
 from isotherm.store.checkpoint import check_new
 from isotherm.targets import checks, parameters
 
@@ -62,7 +63,8 @@ def predict(
     Args:
         tree: what `isotherm.sample`, `resume` or `fit` returned, or draws of another sampler in the same form.
         function: of the parameters of one draw and one example, such as `jax.nn.sigmoid(example["x"] @ params)`. It
-            returns an array, or any pytree of arrays.
+            returns an array, or any pytree of arrays. Of effects it sees the row's own levels, as `log_likelihood`
+            does; one that the run had no data of is drawn from its population.
         data: a pytree of arrays with one leading length; what has a shape and can be sliced, such as a NumPy memmap or
             a Zarr array, is read block by block.
         quantiles: which, between 0 and 1.
@@ -84,7 +86,8 @@ def predict(
     array([ 2., 20.])
     """
     levels, function = _checked(quantiles, function, log_likelihood)
-    source = Draws(tree, init, None if draws is None else arguments.integer("draws", draws, 1))
+    run, function, data = with_own_levels(tree, function, data)
+    source = Draws(run, init, None if draws is None else arguments.integer("draws", draws, 1))
     columns, rows = _columns(data)
     task = make_task(function, source, columns, rows)
     summaries = {name: Summary((rows, *output.shape), levels) for name, output in task.outputs.items()}

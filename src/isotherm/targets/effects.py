@@ -6,6 +6,7 @@ a correlation matrix, of partial correlations tanh(corr). The parameters of the 
 numbers of its levels.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     import xarray
 
 LOG_SD, CORR, SD, CORRELATION = "log_sd_", "corr_", "sd_", "correlation_"
+LEVEL = "_level"  # after an effect's name: the dimension of its levels
+Columns = dict[str, np.ndarray | Column]  # of the data, by name
+EFFECTS = "effects"  # the attribute of results that says what effects there are
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +238,7 @@ def with_levels(init: Params, groups: tuple[Group, ...]) -> Params:
     return added | kept | {name: init[name] for name in init if name in added}
 
 
-def as_columns(data: Batch) -> dict[str, np.ndarray | Column]:
+def as_columns(data: Batch) -> Columns:
     """Return the columns of a table or a dict, those of labels as they are."""
     if checks.is_table(data):
         names = getattr(data, "column_names", None)
@@ -251,12 +255,12 @@ def is_numeric(column: object) -> bool:
     return dtype is None or np.dtype(dtype).kind in "biuf" or dtype == jnp.bfloat16
 
 
-def parts_of(column: str, columns: dict[str, np.ndarray | Column]) -> list[str]:
+def parts_of(column: str, columns: Columns) -> list[str]:
     """Return the columns that a name stands for: itself, or those of "school:class"."""
     return [column] if column in columns else column.split(":")
 
 
-def levels_of(name: str, effect: Effect, columns: dict[str, np.ndarray | Column]) -> tuple[np.ndarray, np.ndarray]:
+def levels_of(name: str, effect: Effect, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
     """Return the labels of an effect's levels, in order, and the number of each row's level."""
     each = [labels_of(name, column, columns) for column in effect.columns]
     if len(each) == 1:
@@ -267,7 +271,7 @@ def levels_of(name: str, effect: Effect, columns: dict[str, np.ndarray | Column]
     return labels, np.stack(codes, axis=1)
 
 
-def labels_of(name: str, column: str, columns: dict[str, np.ndarray | Column]) -> tuple[np.ndarray, np.ndarray]:
+def labels_of(name: str, column: str, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
     """Return the labels of a column, in order, and the number of each row's."""
     parts = []
     for part in parts_of(column, columns):
@@ -316,13 +320,17 @@ def user_results(groups: tuple[Group, ...], tree: Results) -> Results:
     is in `unconstrained_posterior`."""
     import xarray
 
+    described = {
+        group.name: {"by": group.effect.columns, "scale": group.effect.scale, "df": group.effect.df} for group in groups
+    }
+    tree.attrs[EFFECTS] = json.dumps(described)
     if UNCONSTRAINED in tree.children or "posterior" not in tree.children:
         return tree
     sampled = tree["posterior"].to_dataset()
     moved = sampled.drop_vars([name for name in sampled.coords if name not in ("chain", "draw")])
     arrays = {str(name): moved[name] for name in moved.data_vars}
     for group in groups:
-        level, component = f"{group.name}_level", f"{group.name}_component"
+        level, component = group.name + LEVEL, f"{group.name}_component"
         dims = (level, *((component,) if group.shape else ()))
         levels = _with_dims(arrays[group.name], dims)
         arrays[group.name] = levels.assign_coords({level: group.labels.values})
