@@ -24,6 +24,13 @@ def with_own_levels(tree: Results, function: Function, data: Batch) -> tuple[Res
     effects: Json = json.loads(tree.attrs[EFFECTS])
     columns, draws = as_columns(data), tree["posterior"].to_dataset()
     known = {name: draws[name + LEVEL].values for name in effects}
+    if "posterior_mean" in tree.children:
+        for name, labels in known.items():
+            if tree["posterior_mean"].sizes[name + LEVEL] > len(labels):
+                raise ValueError(
+                    f"the run has kept the draws of {len(labels):,} levels of {name} only; use "
+                    "isotherm.fit(…, keep=None) for those of all"
+                )
     codes, new = dict[str, np.ndarray](), dict[str, np.ndarray]()
     for name, effect in effects.items():
         each = [numbered(name, column, columns, known[name]) for column in effect["by"]]

@@ -41,6 +41,7 @@ class RunSettings:
     probabilities: ArrayLike | AliasTable | None = None
     devices: int | Sequence[jax.Device] | None = None
     spread: str = CHAINS
+    keep: int | str | None = None  # of how many levels of each effect draws are kept, as in `isotherm.fit`
 
     def check(self) -> None:
         """Raise if a setting cannot be right, whatever the data."""
@@ -106,7 +107,7 @@ def assemble(
     check_sampler(sampler)
     settings.check()
     target, data, init = with_defaults(posterior, data, init)
-    data = checks.checked_data(data)
+    data, target = checks.checked_data(data), target.keeping(settings.keep)
     counts, table = processes.row_counts(data), settings.table(target)
     whole = target.takes_all_rows and settings.batch_size is None
     rows, replace, seed = sum(counts), bool(settings.replace) and not whole, int(settings.seed)

@@ -126,7 +126,7 @@ class Chains:
 
     def nan_draws(self, draws: int = 0) -> Draws:
         """Return draws that are NaN, with the names and shapes of those that are made."""
-        return nan_draws(self._carries[0], self.run.chains, draws)
+        return nan_draws(self.run, self._carries[0], draws)
 
     @property
     def first_bad_steps(self) -> np.ndarray:
@@ -168,8 +168,9 @@ def carry_shapes(run: Run, ids: ChainIds) -> Carry:
     return found
 
 
-def nan_draws(carry: Carry, chains: int, draws: int) -> Draws:
+def nan_draws(run: Run, carry: Carry, draws: int) -> Draws:
     """Return draws that are NaN, with the names and shapes of a record of these chains."""
     shapes = {name: (v.shape[1:], v.dtype) for name, v in observables(carry.state).items()}
-    shapes["log_prior"] = (), carry.state.position.dtype
-    return {name: np.full((draws, chains, *shape), np.nan, dtype) for name, (shape, dtype) in shapes.items()}
+    dtype, kept = carry.state.position.dtype, run.evaluation.target.kept
+    shapes |= {"log_prior": ((), dtype)} if kept is None else {"position": (kept.shape, dtype)}
+    return {name: np.full((draws, run.chains, *shape), np.nan, dtype) for name, (shape, dtype) in shapes.items()}

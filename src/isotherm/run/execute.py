@@ -213,7 +213,8 @@ class DrawsOutsidePrior:
         self.count = 0
 
     def see(self, chunk: Chunk) -> None:
-        self.count += int((~np.isfinite(chunk.draws["log_prior"][:, chunk.first_bad_steps < 0])).sum())
+        if "log_prior" in chunk.draws:  # not where only some parameters are kept
+            self.count += int((~np.isfinite(chunk.draws["log_prior"][:, chunk.first_bad_steps < 0])).sum())
 
     def sentences(self) -> Iterator[str]:
         if self.count:

@@ -56,6 +56,7 @@ def fit(
     anchored: bool = True,
     chains: int = 4,
     seed: int = 0,
+    keep: int | str | None = "auto",
     store: StorePath | None = None,
     devices: int | Sequence[jax.Device] | None = None,
     spread: str = "chains",
@@ -78,6 +79,8 @@ def fit(
         anchored: whether to try anchoring. False saves the attempt for a model that is known to have many modes, such
             as a network, and gives no warning.
         chains, seed: the number of independent chains; same seed, same draws.
+        keep: of how many levels of each effect draws are kept, or None for all; "auto" is all where there are up to
+            300,000 parameters, else 1,000. `posterior_mean` and `posterior_variance` are of all levels.
         store: a folder to be made, such as "run.zarr", with which `isotherm.resume` goes on however the run ends.
         devices, spread, progress: as in `isotherm.sample`.
 
@@ -95,7 +98,9 @@ def fit(
         check_place(store)
         target, data, init = with_defaults(posterior, data, init)
         data = checks.checked_data(data)
-        settings = RunSettings(chains=arguments.integer("chains", chains, 1), seed=seed, devices=devices, spread=spread)
+        kept = keep if keep is None or keep == "auto" else arguments.integer("keep", keep, 1)
+        chains = arguments.integer("chains", chains, 1)
+        settings = RunSettings(chains=chains, seed=seed, devices=devices, spread=spread, keep=kept)
         if settings.mesh(data) is None:
             data = jax.tree.map(place, data)  # once for all that follows
         choice = choose(target, data, init, settings, anchored, goal, progress)

@@ -182,6 +182,10 @@ def _advance(
     parameters = carry.state.position.shape[1]
     first_draw = jnp.maximum(0, first - burn_in) // thin
 
+    def kept(flat: Float[Array, "chains d"]) -> Float[Array, "chains k"]:
+        entries = evaluation.target.kept
+        return flat if entries is None else flat[:, entries]
+
     def make_step(step: Step, before: tuple[Carry, Record]) -> tuple[Carry, Record]:
         carry, record = before
         state = chains.step(carry.state, step)
@@ -193,7 +197,7 @@ def _advance(
         slot = jnp.maximum(0, step - burn_in) // thin - first_draw
         record = {
             name: jax.lax.dynamic_update_index_in_dim(record[name], value, slot, 0)
-            for name, value in observables(state._replace(position=flat)).items()
+            for name, value in observables(state._replace(position=kept(flat))).items()
         }
         return Carry(state, moments, first_bad_step), record
 
@@ -208,11 +212,14 @@ def _advance(
         after = step + jnp.minimum(last - step, following.astype(jnp.int32))
         return after, *jax.lax.fori_loop(step, after, make_step, (carry._replace(state=state), record))
 
-    record = {name: jnp.zeros((slots, *v.shape), v.dtype) for name, v in observables(carry.state).items()}
+    shapes = observables(carry.state._replace(position=kept(carry.state.position)))
+    record = {name: jnp.zeros((slots, *v.shape), v.dtype) for name, v in shapes.items()}
     if isinstance(sampler, Renewing):
         _, carry, record = jax.lax.while_loop(lambda now: now[0] < last, renew_and_step, (first, carry, record))
     else:
         carry, record = jax.lax.fori_loop(first, last, make_step, (carry, record))
+    if evaluation.target.kept is not None:
+        return carry, record
     touched = jnp.maximum(0, last - burn_in + thin - 1) // thin - first_draw
     return carry, record | {"log_prior": _log_priors(evaluation, record["position"], touched)}
 

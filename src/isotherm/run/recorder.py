@@ -37,7 +37,11 @@ class Labels:
     def __init__(self, run: Run, plan: Plan) -> None:
         flat = jax.ShapeDtypeStruct(run.starts.shape[1:], run.starts.dtype)
         params = jax.eval_shape(run.evaluation.target.unravel, flat)
-        self.names, self.leaves = variable_names(params), jax.tree.leaves(params)
+        self.names, self.all_leaves = variable_names(params), jax.tree.leaves(params)
+        self.kept = kept_rows(self.all_leaves, run.evaluation.target.kept)
+        both = zip(self.kept, self.all_leaves, strict=True)
+        shapes = [leaf.shape and (len(rows), *leaf.shape[1:]) for rows, leaf in both]
+        self.leaves = [jax.ShapeDtypeStruct(s, leaf.dtype) for s, leaf in zip(shapes, self.all_leaves, strict=True)]
         self.attributes: Json = {
             **settings.attributes(run.sampler),
             "batch_size": run.batches.size,
@@ -64,7 +68,12 @@ class Labels:
         ends = self.plan.burn_in + self.plan.thin * (numbers + 1)
         by_chain["diverging"] = (first_bad_step >= 0)[:, None] & (ends >= first_bad_step[:, None])
         groups = {"posterior": self.variables(positions), "sample_stats": by_chain}
-        tree: Results = from_dict(groups, coords={"draw": numbers}, check_conventions=False)
+        some = {
+            f"{name}_dim_0": rows
+            for name, rows, leaf in zip(self.names, self.kept, self.all_leaves, strict=True)
+            if leaf.shape and len(rows) < leaf.shape[0]
+        }
+        tree: Results = from_dict(groups, coords={"draw": numbers} | some, check_conventions=False)
         for group in tree.children.values():
             group.attrs.update(LIBRARY)
         return tree
@@ -78,9 +87,13 @@ class Labels:
         tree["sample_stats"]["first_bad_step"] = xarray.DataArray(first_bad_step, dims="chain")
         labels = tree["posterior"].dataset
         for name, values in self._moments(snapshot).items():
-            named = self.variables(values).items()
+            named = self.variables(values, self.all_leaves).items()
             arrays = {key: ([dim for dim in labels[key].dims if dim != "draw"], array) for key, array in named}
-            tree[name] = xarray.DataTree(xarray.Dataset(arrays, labels.drop_dims("draw").coords))
+            sizes = {dim: size for dims, array in arrays.values() for dim, size in zip(dims, array.shape, strict=True)}
+            coords = {
+                dim: labels.coords[dim] if labels.sizes[dim] == size else np.arange(size) for dim, size in sizes.items()
+            }
+            tree[name] = xarray.DataTree(xarray.Dataset(arrays, coords))
         unfinished = snapshot.step < self.plan.steps and (first_bad_step < 0).any()
         progress = {"steps_done": snapshot.step, "interrupted": int(unfinished), "sampling_time": snapshot.seconds}
         tree.attrs.update(LIBRARY | self.attributes | progress)
@@ -100,11 +113,26 @@ class Labels:
         """The entries of a flat position that a goal watches."""
         return watched([leaf.size for leaf in self.leaves])
 
-    def variables(self, positions: np.ndarray) -> dict[str, np.ndarray]:
-        """Return flat positions (…, d) as the named arrays of the parameters."""
-        parts = np.split(positions, np.cumsum([leaf.size for leaf in self.leaves])[:-1], axis=-1)
-        named, lead = zip(self.names, self.leaves, parts, strict=True), positions.shape[:-1]
+    def variables(
+        self, positions: np.ndarray, leaves: list[jax.ShapeDtypeStruct] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Return flat positions (…, d) as the named arrays of the parameters that are kept, or of `leaves`."""
+        leaves = leaves or self.leaves
+        parts = np.split(positions, np.cumsum([leaf.size for leaf in leaves])[:-1], axis=-1)
+        named, lead = zip(self.names, leaves, parts, strict=True), positions.shape[:-1]
         return {name: part.reshape(*lead, *leaf.shape).astype(leaf.dtype) for name, leaf, part in named}
+
+
+def kept_rows(leaves: list[jax.ShapeDtypeStruct], entries: jax.Array | None) -> list[np.ndarray]:
+    """Return for each array of the parameters the rows whose draws are kept: all, or those of the `entries`."""
+    lengths = [leaf.shape[0] if leaf.shape else 1 for leaf in leaves]
+    if entries is None:
+        return [np.arange(length) for length in lengths]
+    ends = np.cumsum([leaf.size for leaf in leaves])
+    parts = np.split(np.asarray(entries), np.searchsorted(entries, ends[:-1]))
+    widths = [max(1, leaf.size // length) for leaf, length in zip(leaves, lengths, strict=True)]
+    each = zip(parts, ends, leaves, widths, strict=True)
+    return [(part - end + leaf.size)[::width] // width for part, end, leaf, width in each]
 
 
 class Recorder:

@@ -71,7 +71,7 @@ def resume(
         shapes = carry_shapes(run, chain_groups(run, 1)[0])
         carry = fill(shapes, saved, "carry.")
         in_no_chunk = saved.header.draws % saved.header.chunk
-        tail = fill(nan_draws(shapes, run.chains, in_no_chunk), saved, "tail.")
+        tail = fill(nan_draws(run, shapes, in_no_chunk), saved, "tail.")
         plan = Plan(**saved.header.plan).extended(more)
         header = dataclasses.replace(saved.header, plan=plan._asdict(), versions=identity.versions())
         chains = stack.enter_context(closing(make_chains(run, carry)))

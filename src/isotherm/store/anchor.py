@@ -17,7 +17,14 @@ from isotherm.targets.target import Anchored, Coordinates, Findings, Target
 from isotherm.targets.wide import Gaussian, PairTerms, Rotation, Taylor, Wide
 
 NAME = "constants"
-WIDE = ("gaussian", "taylor", "rows", "noise", "largest_curvature")  # the fields of a `Wide` that hold arrays
+WIDE = (
+    "gaussian",
+    "taylor",
+    "rows",
+    "noise",
+    "largest_curvature",
+    "kept_entries",
+)  # of a `Wide`
 CLASSES = {each.__name__: each for each in (Gaussian, Rotation, PairTerms, Taylor, AliasTable)}
 TABLE = ("rows.thresholds", "rows.aliases", "rows.weights")
 MATRICES = ("coordinates.factor", "hessian")

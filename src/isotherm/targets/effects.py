@@ -326,28 +326,37 @@ def user_results(groups: tuple[Group, ...], tree: Results) -> Results:
     tree.attrs[EFFECTS] = json.dumps(described)
     if UNCONSTRAINED in tree.children or "posterior" not in tree.children:
         return tree
-    sampled = tree["posterior"].to_dataset()
+    result: Results = tree.copy()
+    result[UNCONSTRAINED] = tree["posterior"].copy()
+    for name in ("posterior", "posterior_mean", "posterior_variance"):
+        if name in tree.children:
+            result[name] = xarray.DataTree(with_labels(groups, tree[name].to_dataset(), name == "posterior"))
+    return result
+
+
+def with_labels(groups: tuple[Group, ...], sampled: "xarray.Dataset", are_draws: bool) -> "xarray.Dataset":
+    """Return levels by their labels; of draws, the scales and correlations in place of what was sampled."""
+    import xarray
+
     moved = sampled.drop_vars([name for name in sampled.coords if name not in ("chain", "draw")])
     arrays = {str(name): moved[name] for name in moved.data_vars}
     for group in groups:
         level, component = group.name + LEVEL, f"{group.name}_component"
         dims = (level, *((component,) if group.shape else ()))
+        kept = sampled.coords[f"{group.name}_dim_0"].values
         levels = _with_dims(arrays[group.name], dims)
-        arrays[group.name] = levels.assign_coords({level: group.labels.values})
-        if LOG_SD + group.name in arrays:
+        arrays[group.name] = levels.assign_coords({level: group.labels.values[kept]})
+        if are_draws and LOG_SD + group.name in arrays:
             log_sd = _with_dims(arrays.pop(LOG_SD + group.name), dims[1:])
             arrays[SD + group.name] = log_sd.copy(data=np.exp(log_sd.values))
-        if CORR + group.name in arrays:
+        if are_draws and CORR + group.name in arrays:
             free = arrays.pop(CORR + group.name)
             roots = jax.vmap(jax.vmap(lambda one, k=group.size: correlation_root(one, k)))(jnp.asarray(free.values))
             matrix, two = np.asarray(roots @ jnp.swapaxes(roots, -1, -2)), (component, component + "_2")
             arrays[CORRELATION + group.name] = xarray.DataArray(matrix, dims=(*free.dims[:2], *two))
-    result: Results = tree.copy()
-    result[UNCONSTRAINED] = tree["posterior"].copy()
-    result["posterior"] = xarray.DataTree(xarray.Dataset(arrays, attrs=sampled.attrs))
-    return result
+    return xarray.Dataset(arrays, attrs=sampled.attrs)
 
 
 def _with_dims(array: "xarray.DataArray", dims: tuple[str, ...]) -> "xarray.DataArray":
-    """Return an array by chain, draw and these dimensions."""
-    return array.rename(dict(zip(array.dims[2:], dims, strict=True)))
+    """Return an array whose last dimensions have these names."""
+    return array.rename(dict(zip(array.dims[array.ndim - len(dims) :], dims, strict=True)))

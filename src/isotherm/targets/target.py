@@ -21,7 +21,7 @@ import numpy as np
 from jax.tree_util import register_dataclass, register_static
 
 from isotherm.data.batches import AliasTable
-from isotherm.lib.types import Example, Matrix, Number, Params, Scalar, Vector
+from isotherm.lib.types import Array, Example, Int, Matrix, Number, Params, Scalar, Vector
 from isotherm.posterior import Posterior
 
 Unravel = Callable[[Vector], Params]  # from flat parameters to the user's
@@ -57,6 +57,15 @@ class Target(Posterior):
     def stiffness(self) -> Number:
         """The largest curvature, where it is nearly the identity."""
         return 1.0
+
+    @property
+    def kept(self) -> Int[Array, " k"] | None:
+        """The entries of flat parameters whose draws are recorded; all, if None."""
+        return None
+
+    def keeping(self, levels: int | str | None) -> "Target":
+        """Return the target of which the draws of so many levels of each effect are recorded; all, if None."""
+        return self
 
     @property
     def row_probabilities(self) -> AliasTable | None:

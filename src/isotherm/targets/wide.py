@@ -16,7 +16,7 @@ with G and H as sums by level and by pair of levels.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -28,13 +28,14 @@ from jax.flatten_util import ravel_pytree
 from jax.tree_util import register_dataclass
 
 from isotherm.data.batches import AliasTable
-from isotherm.lib.types import Array, Example, Matrix, Params, Scalar, Vector
+from isotherm.lib.types import Array, Example, Int, Matrix, Params, Scalar, Vector
 from isotherm.targets.arrow import Layout, Point, Precision, Sums, Unit
 from isotherm.targets.effects import GroupedLikelihood
 from isotherm.targets.gaussian import Found
 from isotherm.targets.target import NOT_A_STEP, UNKNOWN, Findings, Target
 
 LEAST_SHRINKAGE = 1e-6  # r⁻² is at least this
+ALL_KEPT, KEPT_LEVELS = 300_000, 1_000  # parameters up to which all draws are kept; else of so many levels of an effect
 EXACT_SIZE = 4  # of blocks up to which r is a matrix, exact for a Gaussian likelihood; of larger ones its diagonal
 ROTATED_LEVELS = 2_048  # levels of a component that are moved along their principal axes
 
@@ -108,7 +109,7 @@ class Taylor(NamedTuple):
 
 @partial(
     register_dataclass,
-    data_fields=("gaussian", "taylor", "rows", "noise", "largest_curvature"),
+    data_fields=("gaussian", "taylor", "rows", "noise", "largest_curvature", "kept_entries"),
     meta_fields=("log_likelihood", "log_prior", "effects", "unravel", "layout", "findings", "population"),
 )
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -122,6 +123,7 @@ class Wide(Target):
     noise: Vector | None  # the diagonal of S of batches of one row
     largest_curvature: Scalar  # at the mean, where all would be 1
     population: int  # rows
+    kept_entries: Int[Array, " k"] | None = None  # of flat parameters, whose draws are recorded; all, if None
     findings: Findings = UNKNOWN
 
     curvature_is_identity = True
@@ -135,6 +137,28 @@ class Wide(Target):
     @property
     def stiffness(self) -> Scalar:
         return self.largest_curvature
+
+    @property
+    def kept(self) -> Int[Array, " k"] | None:
+        return self.kept_entries
+
+    def keeping(self, levels: int | str | None) -> "Wide":
+        """Return it with draws recorded of all levels if `levels` is None, or "auto" and there are not too many; else
+        of about as many of each effect, evenly spread."""
+        if levels is None or (levels == "auto" and self.parameters <= ALL_KEPT):
+            return self
+        most = KEPT_LEVELS if levels == "auto" else int(levels)
+        chosen, begin = [], 0
+        counts = {group.name: group.count for group in self.layout.groups}
+        for name, leaf in sorted(self.mode.items()):
+            size = sum(np.size(part) for part in jax.tree.leaves(leaf))
+            count = counts.get(name, 1)
+            rows = np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+            width = size // count
+            chosen.append(begin + (rows[:, None] * width + np.arange(width)).ravel())
+            begin += size
+        entries = np.concatenate(chosen)
+        return self if len(entries) == begin else replace(self, kept_entries=jnp.asarray(entries, jnp.int32))
 
     @property
     def parameters(self) -> int:
