@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 from isotherm.lib.progress import Passes
 from isotherm.targets.arrow import Point
-from isotherm.targets.gaussian import Rows, Search, make_layout
+from isotherm.targets.gaussian import GaussianSearch, LevelRows, make_layout
 from isotherm.targets.parameters import flattening
 from isotherm.targets.user import with_defaults
 from isotherm.targets.wide import Wide, make_gaussian, make_taylor
@@ -28,8 +28,8 @@ class Case:
         self.target, self.data, init = with_defaults(MODELS[name], rows(), INIT)
         self.layout = make_layout(self.target, init, all_dense=0 if shape == "blocks" else 10_000)
         with Passes(240, False) as passes:
-            every = Rows(self.target, self.layout, self.data, passes)
-            search = Search(every, np.random.default_rng(0))
+            every = LevelRows(self.target, self.layout, self.data, passes)
+            search = GaussianSearch(every, np.random.default_rng(0))
             self.found = search.run(as_point(self.layout, init))
             self.sums = every.sums(self.found.mean, self.found.sums.pairs)
         dtype, unravel = flattening(init)
@@ -137,9 +137,9 @@ def test_the_factor_is_that_of_the_precision(case):
     with jax.enable_x64(True):
         K = dense_precision(case)
         with Passes(240, False) as passes:
-            precision = Search(Rows(case.target, case.layout, case.data, passes), np.random.default_rng(0)).precision(
-                case.sums, case.found.mean
-            )
+            precision = GaussianSearch(
+                LevelRows(case.target, case.layout, case.data, passes), np.random.default_rng(0)
+            ).precision(case.sums, case.found.mean)
     if np.linalg.eigvalsh(K)[0] < 0.1:
         pytest.skip("Λ is not positive: it was raised")
     J, k = case.layout.blocks

@@ -17,10 +17,7 @@ DRAW = "number_of_draw"
 
 
 def with_own_levels(tree: Results, function: Function, data: Batch) -> tuple[Results, Function, Batch]:
-    """Return the draws with their numbers, and the function and the data by which rows find their levels; all as they
-    are where the model has no effects."""
-    if EFFECTS not in tree.attrs:
-        return tree, function, data
+    """Return the draws with their numbers, and the function and the data by which rows find their levels."""
     effects: Json = json.loads(tree.attrs[EFFECTS])
     columns, draws = as_columns(data), tree["posterior"].to_dataset()
     known = {name: draws[name + LEVEL].values for name in effects}

@@ -27,6 +27,7 @@ from isotherm.posterior import Posterior
 from isotherm.predict.levels import with_own_levels
 from isotherm.store.checkpoint import check_new
 from isotherm.targets import checks, parameters
+from isotherm.targets.effects import EFFECTS
 
 if TYPE_CHECKING:
     import xarray
@@ -86,7 +87,9 @@ def predict(
     array([ 2., 20.])
     """
     levels, function = _checked(quantiles, function, log_likelihood)
-    run, function, data = with_own_levels(tree, function, data)
+    run = tree
+    if EFFECTS in tree.attrs:
+        run, function, data = with_own_levels(tree, function, data)
     source = Draws(run, init, None if draws is None else arguments.integer("draws", draws, 1))
     columns, rows = _columns(data)
     task = make_task(function, source, columns, rows)

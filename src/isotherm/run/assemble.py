@@ -43,14 +43,17 @@ class RunSettings:
     spread: str = CHAINS
     keep: int | str | None = None  # of how many levels of each effect draws are kept, as in `isotherm.fit`
 
-    def check(self) -> None:
-        """Raise if a setting cannot be right, whatever the data."""
+    def checked(self) -> "RunSettings":
+        """Return them, unless one cannot be right, whatever the data."""
         arguments.integer("chains", self.chains, 1, CHAIN_LIMIT)
         arguments.integer("seed", self.seed, 0, MOST_SEED)
+        if self.keep is not None and self.keep != "auto":
+            arguments.integer("keep", self.keep, 1)
         if not isinstance(self.replace, bool | np.bool_):
             raise TypeError(f"replace must be True or False, got {self.replace!r}")
         if self.name is not None and not isinstance(self.name, str):
             raise TypeError(f"name must be a string, got {self.name!r}")
+        return self
 
     def table(self, target: Target) -> AliasTable | None:
         """Return the probabilities with which rows are drawn, if not equal ones."""
@@ -105,7 +108,7 @@ def assemble(
 ) -> Run:
     """Check everything that can be wrong, in words, and make the run. Several processes each have their own rows."""
     check_sampler(sampler)
-    settings.check()
+    settings.checked()
     target, data, init = with_defaults(posterior, data, init)
     data, target = checks.checked_data(data), target.keeping(settings.keep)
     counts, table = processes.row_counts(data), settings.table(target)

@@ -79,8 +79,8 @@ def fit(
         anchored: whether to try anchoring. False saves the attempt for a model that is known to have many modes, such
             as a network, and gives no warning.
         chains, seed: the number of independent chains; same seed, same draws.
-        keep: of how many levels of each effect draws are kept, or None for all; "auto" is all where there are up to
-            300,000 parameters, else 1,000. `posterior_mean` and `posterior_variance` are of all levels.
+        keep: of how many levels of each effect draws are kept: None for all, "auto" for all of up to 300,000 parameters
+            or else 1,000. `posterior_mean` and `posterior_variance` are of all levels.
         store: a folder to be made, such as "run.zarr", with which `isotherm.resume` goes on however the run ends.
         devices, spread, progress: as in `isotherm.sample`.
 
@@ -89,18 +89,13 @@ def fit(
         `anchor_order`, `anchor_noise` and so on say what was chosen, and why.
     """
     most_steps = None if steps is None else arguments.integer("steps", steps, 8)
-    goal = Goal(
-        arguments.positive("ess", ess),
-        ANCHORED_STEPS if most_steps is None else most_steps,
-        None if seconds is None else arguments.positive("seconds", seconds),
-    )
+    limit = None if seconds is None else arguments.positive("seconds", seconds)
+    goal = Goal(arguments.positive("ess", ess), ANCHORED_STEPS if most_steps is None else most_steps, limit)
     with processes.together():
         check_place(store)
         target, data, init = with_defaults(posterior, data, init)
         data = checks.checked_data(data)
-        kept = keep if keep is None or keep == "auto" else arguments.integer("keep", keep, 1)
-        chains = arguments.integer("chains", chains, 1)
-        settings = RunSettings(chains=chains, seed=seed, devices=devices, spread=spread, keep=kept)
+        settings = RunSettings(chains=chains, seed=seed, devices=devices, spread=spread, keep=keep).checked()
         if settings.mesh(data) is None:
             data = jax.tree.map(place, data)  # once for all that follows
         choice = choose(target, data, init, settings, anchored, goal, progress)

@@ -14,7 +14,7 @@ from isotherm.targets.effects import groups_of
 from isotherm.targets.evaluation import Evaluation
 from isotherm.targets.gaussian import make_layout
 from isotherm.targets.target import Anchored, Coordinates, Findings, Target
-from isotherm.targets.wide import Gaussian, PairTerms, Rotation, Taylor, Wide
+from isotherm.targets.wide import GaussianArrays, PairTerms, Rotation, Stretch, Taylor, Wide
 
 NAME = "constants"
 WIDE = (
@@ -25,7 +25,7 @@ WIDE = (
     "largest_curvature",
     "kept_entries",
 )  # of a `Wide`
-CLASSES = {each.__name__: each for each in (Gaussian, Rotation, PairTerms, Taylor, AliasTable)}
+CLASSES = {each.__name__: each for each in (GaussianArrays, Stretch, Rotation, PairTerms, Taylor, AliasTable)}
 TABLE = ("rows.thresholds", "rows.aliases", "rows.weights")
 MATRICES = ("coordinates.factor", "hessian")
 ANCHOR = ("coordinates.origin", "coordinates.factor", "gradient")
@@ -93,7 +93,7 @@ def read_wide(
 ) -> tuple[Target, AliasTable | None]:
     """Return the anchored posterior of a model with effects, and its row probabilities."""
     try:
-        fields = {name: nested.unpack(header["wide"][name], stored, CLASSES) for name in WIDE}
+        fields: Json = {name: nested.unpack(header["wide"][name], stored, CLASSES) for name in WIDE}
         findings = Findings(**header["findings"])
         population = int(header["population"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -26,7 +26,7 @@ def pack(tree: object, name: str, arrays: dict[str, np.ndarray]) -> Node:
     return name
 
 
-def unpack(node: Node, arrays: Mapping[str, np.ndarray], classes: Mapping[str, Callable[..., object]]) -> Any:
+def unpack(node: Node, arrays: Mapping[str, np.ndarray], classes: Mapping[str, Callable[..., object]]) -> object:
     """Return the nest again, with arrays on the device; KeyError, TypeError or ValueError if that cannot be."""
     if node is None:
         return None

@@ -16,13 +16,12 @@ from isotherm.lib.progress import Passes
 from isotherm.lib.types import Batch, Example, Params, Scalar, Vector
 from isotherm.posterior import Posterior
 from isotherm.targets import checks, forces, newton
-from isotherm.targets.effects import groups_of
 from isotherm.targets.forces import Noise, make_anchored, measure_noise, table_by_leverage, weighted_rows
 from isotherm.targets.newton import PROBES, CannotAnchor, LogPosterior, Mode, RowSums, find_mode, moved, turned
 from isotherm.targets.noisy import DENSE_PARAMETERS, refusal
 from isotherm.targets.parameters import MOST_SEED, entry_name, initial_positions
 from isotherm.targets.target import Anchored, Coordinates, Findings, Target
-from isotherm.targets.user import with_defaults
+from isotherm.targets.user import has_effects, with_defaults
 from isotherm.targets.wide import Wide
 from isotherm.targets.wide_anchor import anchor_wide
 
@@ -77,7 +76,7 @@ def anchor(
     """
     rng = np.random.default_rng(arguments.integer("seed", seed, 0, MOST_SEED))
     target, start, data = _checked(posterior, data, init, seed)
-    if groups_of(target):
+    if has_effects(target):
         _check_second_derivatives(target, start, data)
         with Passes(sum(processes.row_counts(data)), progress and processes.is_first()) as passes:
             return anchor_wide(target, data, target.unravel(jnp.asarray(start)), rng, passes)

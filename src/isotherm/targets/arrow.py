@@ -217,6 +217,13 @@ class Sums:
             for (s, t), each in pairs.items()
         }
 
+    def average(self, other: "Sums") -> "Sums":
+        """Return the mean of two sums."""
+        both = self.blend(other, 0.5)
+        both.value = (self.value + other.value) / 2
+        both.gradient = self.gradient.moved(self.gradient, -0.5).moved(other.gradient, 0.5)
+        return both
+
     def blend(self, new: "Sums", weight: float) -> "Sums":
         """Return (1 − weight) times these Hessians and weight times the new ones, with the new values and gradients."""
         after = Sums.__new__(Sums)

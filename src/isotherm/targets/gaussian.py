@@ -13,7 +13,7 @@ rounds values are averages over the Gaussian itself, of θ = m ± Lz, which is n
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -24,8 +24,8 @@ import numpy as np
 from isotherm.data.on_disk.open_data import host
 from isotherm.lib.progress import Passes
 from isotherm.lib.types import Array, Batch, Matrix, Params, Scalar, Vector
-from isotherm.targets.arrow import DENSE_LEVELS, Layout, Pairs, Point, Precision, Sums, add_by, units_of
-from isotherm.targets.effects import Group, GroupedPrior, groups_of
+from isotherm.targets.arrow import DENSE_LEVELS, Layout, Pairs, Point, Precision, Sums, Unit, add_by, units_of
+from isotherm.targets.effects import Group, GroupedPrior, LevelNames, groups_of
 from isotherm.targets.newton import CannotAnchor
 from isotherm.targets.parameters import flattening
 from isotherm.targets.target import Target
@@ -36,24 +36,27 @@ FIRST_ROWS = (50_000, 0.05)  # rows, at least and as a share of all, to begin wi
 LARGEST_MOVE = 0.5  # of η in a round
 ROUNDS = 60
 HALVINGS = 12  # of a step of Newton's method
-NEAR = 0.1  # standard deviations, root mean square, of a last step of levels and globals; of η the largest
+NEAR, LOOSE = 0.1, 0.5  # standard deviations, root mean square, of a last step: of all rows, and of some
 AVERAGED_ROUNDS, AVERAGED_WEIGHT = 4, 0.5  # rounds with averages over the Gaussian, and the weight of each
+PRIOR_SHARE = 1.0  # least of b, over c/(1 + κ): so that the coordinate of a scale is stretched up to twofold
+LEAST_KNOWN = 1e-3  # of 1 − s and of κ
 PROBES = 32  # random directions for the covariances of levels
 
 
-class Found(NamedTuple):
+class FoundGaussian(NamedTuple):
     """The Gaussian: its mean, the precision of globals and levels there, that of η, the sums over rows at the mean, and
-    how far the last step went."""
+    how far the last step went; and of each scale √(2J) and κ = s/(1 − s) of its levels."""
 
     mean: Point
     precision: Precision
     information: np.ndarray
     sums: Sums
     distance: float
+    stretch: tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class LevelRows:
     """Rows of the data on the host, and their sums. `scale` is how often each row counts."""
 
     target: Target
@@ -130,9 +133,21 @@ class Rows:
         for key, pairs in total.pairs.items():
             add_by(total.uv[key], pairs.of_row[some], np.asarray(found.uv[key][:n], np.float64))
 
-    def some(self, numbers: np.ndarray) -> "Rows":
+    def of_some_levels(self, size: int, rng: np.random.Generator) -> tuple["LevelRows", np.ndarray]:
+        """Return about `size` rows, all of those that some levels of the first unit have, and these levels."""
+        unit, codes = self.layout.units[0], self.codes()[0]
+        order = rng.permutation(unit.count)
+        counts = np.cumsum(np.bincount(codes, minlength=unit.count)[order])
+        levels = np.sort(order[: int(np.searchsorted(counts, size)) + 1])
+        place = np.full(unit.count, -1, np.int32)
+        place[levels] = np.arange(len(levels), dtype=np.int32)
+        numbers = np.flatnonzero(place[codes] >= 0)
         data = jax.tree.map(lambda column: host(column)[numbers], self.data)
-        return Rows(self.target, self.layout, data, self.passes)
+        for group in unit.groups:
+            data["levels"][group.name] = place[data["levels"][group.name]]
+        some = Unit(tuple(replace(group, labels=LevelNames(group.labels.values[levels])) for group in unit.groups))
+        layout = replace(self.layout, units=(some, *self.layout.units[1:]))
+        return LevelRows(self.target, layout, data, self.passes), levels
 
 
 def on_device(at: Point) -> tuple[Array, list[Array]]:
@@ -318,6 +333,23 @@ class Populations:
         information += np.diag(np.maximum(0, -2 * score))
         return score + self.slopes(at)[1], information + self.bends(at)[1]
 
+    def stretch(self, at: Point, variances: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return c = √(2J) of each learned scale, 0 of correlations; κ = s/(1 − s), s the share of the prior in what is
+        known of its levels; and b, the root of the prior's own information."""
+        c, kappa = np.zeros(self.layout.populations), np.ones(self.layout.populations)
+        covariances, place = iter(self.covariances(at.eta)), 0
+        for unit, V in zip(self.layout.units, variances, strict=True):
+            begin = 0
+            for group in unit.groups:
+                shares = np.einsum("jaa->ja", V)[:, begin : begin + group.size] / np.diag(next(covariances))
+                known = np.sqrt(np.mean(np.clip(1 - shares, LEAST_KNOWN, 1) ** 2, axis=0))
+                if group.effect.scale is None:
+                    c[place : place + group.size] = np.sqrt(2 * group.count)
+                    kappa[place : place + group.size] = np.clip(1 / known - 1, LEAST_KNOWN, None)
+                place += sum(group.learned.values())
+                begin += group.size
+        return c, kappa, np.maximum(1, PRIOR_SHARE * c / (1 + kappa))
+
 
 def student_weights(group: Group, u: np.ndarray, V: np.ndarray, P: np.ndarray) -> np.ndarray:
     """Return by how much each level's precision differs from P, where levels have Student's t, a mixture of normal
@@ -357,10 +389,10 @@ def positive_part(K: np.ndarray) -> np.ndarray:
     return found
 
 
-class Search:
+class GaussianSearch:
     """The rounds of the search, and what they share."""
 
-    def __init__(self, rows: Rows, rng: np.random.Generator) -> None:
+    def __init__(self, rows: LevelRows, rng: np.random.Generator) -> None:
         self.rows, self.rng, self.layout = rows, rng, rows.layout
         self.populations = Populations(rows.target, rows.layout)
         if self.layout.dense > DENSE_LEVELS:
@@ -369,18 +401,22 @@ class Search:
                 f"takes up to {DENSE_LEVELS:,}"
             )
 
-    def run(self, start: Point) -> Found:
-        """Return the Gaussian of all rows, which is looked for with some first."""
-        least, share = FIRST_ROWS
-        size, at = max(least, int(share * self.rows.count)), start
-        if 2 * size < self.rows.count:
-            self.rows.passes.say(f"Gaussian of {size:,} rows")
-            chosen = np.sort(self.rng.choice(self.rows.count, size, replace=False, shuffle=False))
-            at = self.settle(self.rows.some(chosen), at, loose=True).mean
-        self.rows.passes.say("Gaussian of all rows")
-        return self.averaged(self.settle(self.rows, at))
+    def run(self, start: Point) -> FoundGaussian:
+        """Return the Gaussian of all rows, which is looked for with the rows of some levels first."""
+        rows, at = self.rows, start
+        size = max(FIRST_ROWS[0], int(FIRST_ROWS[1] * rows.count))
+        if 2 * size < rows.count and self.layout.has_blocks:
+            rows.passes.say(f"Gaussian of {size:,} rows")
+            some, levels = rows.of_some_levels(size, self.rng)
+            begin = at._replace(levels=[at.levels[0][levels], *at.levels[1:]])
+            found = GaussianSearch(some, self.rng).approach(begin, LOOSE)[0]
+            blocks = at.levels[0].copy()
+            blocks[levels] = found.levels[0]
+            at = found._replace(levels=[blocks, *found.levels[1:]])
+        rows.passes.say("Gaussian of all rows")
+        return self.averaged(*self.approach(at))
 
-    def density(self, rows: Rows, at: Point) -> float:
+    def density(self, rows: LevelRows, at: Point) -> float:
         """Return the log posterior of globals and levels."""
         return rows.value(at) + self.populations.rest(at) + self.populations.levels(at)
 
@@ -394,13 +430,13 @@ class Search:
         populations = self.populations
         return Precision(sums, populations.bends(at)[0], populations.precisions(at), populations.weights(at))
 
-    def settle(self, rows: Rows, at: Point, loose: bool = False) -> Found:
-        """Return the Gaussian around the mode of globals and levels at the best η, starting somewhere."""
-        pairs, near = rows.pairs(), (5 if loose else 1) * NEAR
+    def approach(self, at: Point, near: float = NEAR) -> tuple[Point, Sums]:
+        """Return a point near the mode of globals and levels, at the best η there, and the sums over rows."""
+        rows, pairs = self.rows, self.rows.pairs()
         for _ in range(ROUNDS):
             sums = rows.sums(at, pairs)
             if not np.isfinite(sums.value):
-                raise CannotAnchor("the log-likelihood is not finite on the way to the anchor", is_fault=False)
+                raise CannotAnchor("the log-likelihood is not finite on the way to the anchor")
             precision = self.precision(sums, at)
             gradient = self.gradient(sums, at)
             step = precision.solve(gradient)
@@ -408,10 +444,10 @@ class Search:
             variances = self.populations.variances = precision.variances(self.rng, PROBES)[:-1]
             # The score is that of the mode at this η, to which the step leads: m follows η.
             move, information = self.population_step(at.moved(step, min(1.0, 3 / max(length, 1e-9))), variances)
-            scaled = np.sqrt(np.einsum("a,ab,b->", move, information, move) / max(1, len(move)))
+            scaled = math.sqrt(max(0.0, move @ information @ move) / max(1, len(move)))
             if length < near and scaled < near:
-                return Found(at, precision, information, sums, max(length, float(scaled)))
-            at = self.accepted(rows, at, step, sums, length)._replace(eta=at.eta + move)
+                return at, sums
+            at = self.accepted(at, step, sums, length)._replace(eta=at.eta + move)
         raise CannotAnchor(
             f"the Gaussian that the posterior is anchored at is not found in {ROUNDS} rounds; start nearer to it"
         )
@@ -425,38 +461,36 @@ class Search:
         move = np.linalg.solve(information + floor, score)
         return np.clip(move, -LARGEST_MOVE, LARGEST_MOVE), information
 
-    def accepted(self, rows: Rows, at: Point, step: Point, sums: Sums, length: float) -> Point:
+    def accepted(self, at: Point, step: Point, sums: Sums, length: float) -> Point:
         """Return where a step of Newton's method leads, or a part of it that does not lose density."""
         if length < 1:  # near the maximum the quadratic is trusted
             return at.moved(step)
         before, share = sums.value + self.populations.rest(at) + self.populations.levels(at), 1.0
         for _ in range(HALVINGS):
             there = at.moved(step, share)
-            if self.density(rows, there) > before:
+            if self.density(self.rows, there) > before:
                 return there
             share /= 3
         return at.moved(step, share)
 
-    def averaged(self, found: Found) -> Found:
-        """Return the Gaussian whose mean and precision are averages over itself."""
-        at, precision, sums, pairs = found.mean, found.precision, found.sums, found.sums.pairs
-        blended = sums
+    def averaged(self, at: Point, blended: Sums) -> FoundGaussian:
+        """Return the Gaussian whose gradient and precision are averages over itself, starting near a mode."""
+        pairs = blended.pairs
+        precision = self.precision(blended, at)
         for _ in range(AVERAGED_ROUNDS):
             J, k = self.layout.blocks
-            z = self.rng.standard_normal((J, k)), self.rng.standard_normal(precision.n)
-            shift = precision.shift(*z)
-            both = [self.rows.sums(at.moved(shift, sign), pairs) for sign in (1.0, -1.0)]
-            mean = both[0].blend(both[1], 0.5)
-            slopes = [(a + b) / 2 for a, b in zip(*(each.gradient.levels for each in both), strict=True)]
-            mean.gradient = Point((both[0].gradient.g + both[1].gradient.g) / 2, np.zeros_like(at.eta), slopes)
+            shift = precision.shift(self.rng.standard_normal((J, k)), self.rng.standard_normal(precision.n))
+            mean = self.rows.sums(at.moved(shift), pairs).average(self.rows.sums(at.moved(shift, -1.0), pairs))
             blended = blended.blend(mean, AVERAGED_WEIGHT)
             precision = self.precision(blended, at)
-            step = precision.solve(self.gradient(mean, at))
+            gradient = self.gradient(mean, at)
+            step = precision.solve(gradient)
             variances = self.populations.variances = precision.variances(self.rng, PROBES)[:-1]
-            move, information = self.population_step(at.moved(step), variances)
-            at = at.moved(step, AVERAGED_WEIGHT)._replace(eta=at.eta + AVERAGED_WEIGHT * move)
-        length = math.sqrt(max(0.0, step.dot(self.gradient(mean, at))) / self.layout.parameters)
-        return Found(at, self.precision(blended, at), information, blended, length)
+            _, information = self.population_step(at.moved(step), variances)
+            at = at.moved(step, AVERAGED_WEIGHT)
+        length = math.sqrt(max(0.0, step.dot(gradient)) / self.layout.parameters)
+        stretch = self.populations.stretch(at, variances)
+        return FoundGaussian(at, self.precision(blended, at), information, blended, length, stretch)
 
 
 def make_layout(target: Target, params: Params, all_dense: int = ALL_DENSE) -> Layout:

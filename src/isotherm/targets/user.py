@@ -2,7 +2,7 @@
 
 from isotherm.lib.types import Batch, Params, Results
 from isotherm.posterior import Posterior, PosteriorWithDefaults
-from isotherm.targets.effects import bind, groups_of, user_results
+from isotherm.targets.effects import GroupedLikelihood, bind, groups_of, user_results
 from isotherm.targets.target import Target, as_target
 
 
@@ -22,5 +22,8 @@ def results_for_user(posterior: Posterior, target: Target, tree: Results) -> Res
     """Return the results of a run under the model's own names and on its own scales, if it has some."""
     if isinstance(posterior, PosteriorWithDefaults):
         tree = posterior.results(tree)
-    groups = groups_of(target)
-    return user_results(groups, tree) if groups else tree
+    return user_results(groups_of(target), tree) if has_effects(target) else tree
+
+
+def has_effects(target: Target) -> bool:
+    return isinstance(target.log_likelihood, GroupedLikelihood)

@@ -2,7 +2,7 @@
 
 With Λ of `arrow.py` and its factor at the scales η̂, and P(η) the precision of the levels' prior,
 
-    η = η̂ + C_η⁻ᵀ z_η,    (δg, x) = C₂⁻ᵀ z₂,    r_i⁻² = 1 + c_iᵀ(P(η) − P(η̂))c_i   for the columns c_i of C₁⁻ᵀ,
+    η = η̂ + g(C_η⁻ᵀ z_η),    (δg, x) = C₂⁻ᵀ z₂,    r_i⁻² = 1 + c_iᵀ(P(η) − P(η̂))c_i   for the columns c_i of C₁⁻ᵀ,
     u = C₁⁻ᵀ[r² ∘ (C₁ᵀm − C₁⁻¹Uδ₂) + r ∘ z₁],
 
 where u are the levels of the first unit, m their mean at η̂ and δ₂ what the dense part differs from its mean. A level
@@ -31,11 +31,12 @@ from isotherm.data.batches import AliasTable
 from isotherm.lib.types import Array, Example, Int, Matrix, Params, Scalar, Vector
 from isotherm.targets.arrow import Layout, Point, Precision, Sums, Unit
 from isotherm.targets.effects import GroupedLikelihood
-from isotherm.targets.gaussian import Found
+from isotherm.targets.gaussian import FoundGaussian
 from isotherm.targets.target import NOT_A_STEP, UNKNOWN, Findings, Target
 
 LEAST_SHRINKAGE = 1e-6  # r⁻² is at least this
 ALL_KEPT, KEPT_LEVELS = 300_000, 1_000  # parameters up to which all draws are kept; else of so many levels of an effect
+STRETCH_STEPS = 8  # of Newton's method, from a side where it stays on
 EXACT_SIZE = 4  # of blocks up to which r is a matrix, exact for a Gaussian likelihood; of larger ones its diagonal
 ROTATED_LEVELS = 2_048  # levels of a component that are moved along their principal axes
 
@@ -80,13 +81,54 @@ class Rotation(NamedTuple):
         return dense.at[index].add(shift) if self.response is None else dense + self.response @ shift
 
 
-class Gaussian(NamedTuple):
+class Stretch(NamedTuple):
+    """How each entry of η depends on a coordinate x in which its information is about constant: with that of a scale,
+    2J(1 − s)², s = 1/(1 + e^(2ω)/κ) its mean share of the prior, ω − ω̂ = g(x) is the inverse of
+
+        φ(ω) = [½c log((κ + e^(2ω))/(κ + 1)) + bω]/(b + c/(1 + κ)),    c = √(2J),
+
+    with b for the prior's own information. Where c is 0, as for correlations, g(x) = x."""
+
+    c: Vector
+    kappa: Vector
+    b: Vector
+
+    @property
+    def _slope_at_zero(self) -> Vector:
+        return self.b + self.c / (1 + self.kappa)
+
+    def slope(self, shift: Vector) -> Vector:
+        """Return φ′."""
+        slope: Vector = (self.b + self.c / (1 + self.kappa * jnp.exp(-2 * shift))) / self._slope_at_zero
+        return slope
+
+    def coordinate(self, shift: Vector) -> Vector:
+        """Return φ."""
+        stretched = self.c / 2 * (jnp.logaddexp(jnp.log(self.kappa), 2 * shift) - jnp.log1p(self.kappa))
+        coordinate: Vector = (stretched + self.b * shift) / self._slope_at_zero
+        return coordinate
+
+    def shift(self, x: Vector) -> Vector:
+        """Return g(x), by Newton's method, whose last step carries the derivative."""
+        lowest = x * self._slope_at_zero / self.b  # φ is convex, and its slope at −∞ is known
+        start = jax.lax.stop_gradient(jnp.where(x > 0, x, lowest))
+
+        def closer(_: Array, shift: Vector) -> Vector:
+            return shift - (self.coordinate(shift) - jax.lax.stop_gradient(x)) / self.slope(shift)
+
+        found = jax.lax.stop_gradient(jax.lax.fori_loop(0, STRETCH_STEPS, closer, start))
+        last: Vector = found - (self.coordinate(found) - x) / jax.lax.stop_gradient(self.slope(found))
+        return last
+
+
+class GaussianArrays(NamedTuple):
     """N(m, LLᵀ) as arrays on the device; see the formulas above."""
 
     g: Vector
     eta: Vector
     levels: list[Array]
     eta_root: Matrix  # C_η⁻ᵀ
+    stretch: Stretch
     dense_root: Matrix  # C₂⁻ᵀ
     block_root: Array  # C₁⁻ᵀ, (J, k, k)
     block_mean: Array  # C₁ᵀm, (J, k)
@@ -117,7 +159,7 @@ class Wide(Target):
     """What `isotherm.anchor` returns for a model with effects; it goes wherever a `Posterior` goes."""
 
     layout: Layout
-    gaussian: Gaussian
+    gaussian: GaussianArrays
     taylor: Taylor | None  # None: every step takes all rows
     rows: AliasTable | None
     noise: Vector | None  # the diagonal of S of batches of one row
@@ -198,8 +240,9 @@ class Wide(Target):
         """Return globals, η, the levels of each unit, and Σ log r."""
         layout, at = self.layout, self.gaussian
         z_eta, z_dense, z_blocks = self.parts(position)
-        eta = at.eta + at.eta_root @ z_eta
-        dense, log_size = at.dense_root @ z_dense, jnp.zeros((), position.dtype)
+        moved = at.stretch.shift(at.eta_root @ z_eta)
+        eta = at.eta + moved
+        dense, log_size = at.dense_root @ z_dense, -jnp.sum(jnp.log(at.stretch.slope(moved)))
         changes = self._prior_changes(eta)
         for rotation, (begin, step, change) in zip(at.rotations, self._moves(changes), strict=True):
             log_r = rotation.log_r(change)
@@ -376,7 +419,7 @@ def _position(target: Wide, flat: Vector) -> Vector:
     for rotation, (begin, step, change) in list(zip(at.rotations, target._moves(changes), strict=True))[::-1]:
         dense = rotation.moved(dense, begin, step, rotation.log_r(change), back=True)
     solve = partial(jax.scipy.linalg.solve_triangular, lower=False)
-    z = [solve(at.eta_root, eta - at.eta), solve(at.dense_root, dense)]
+    z = [solve(at.eta_root, at.stretch.coordinate(eta - at.eta)), solve(at.dense_root, dense)]
     if offset:
         # u is linear in z₁: what it is at 0 and along each axis tells which z₁ it comes from.
         def at_block(z: Array) -> Array:
@@ -389,7 +432,7 @@ def _position(target: Wide, flat: Vector) -> Vector:
     return jnp.concatenate(z)
 
 
-def make_gaussian(found: Found, layout: Layout, dtype: np.dtype) -> Gaussian:
+def make_gaussian(found: FoundGaussian, layout: Layout, dtype: np.dtype) -> GaussianArrays:
     """Return the arrays of the coordinates."""
     put = partial(jnp.asarray, dtype=dtype)
     precision, mean = found.precision, found.mean
@@ -410,11 +453,12 @@ def make_gaussian(found: Found, layout: Layout, dtype: np.dtype) -> Gaussian:
             order = np.argsort(pairs.first, kind="stable")
             values = put(-precision.sums.uv[s, t][order])
             across[str(t)] = PairTerms(jnp.asarray(pairs.first[order]), jnp.asarray(pairs.second[order]), values)
-    return Gaussian(
+    return GaussianArrays(
         put(mean.g),
         put(mean.eta),
         [put(levels) for levels in mean.levels],
         put(inverse_root(eta_factor)),
+        Stretch(*(put(each) for each in found.stretch)),
         put(dense_root),
         put(root),
         put(block_mean),

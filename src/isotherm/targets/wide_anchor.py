@@ -14,7 +14,7 @@ from isotherm.lib.progress import Passes
 from isotherm.lib.types import Array, Batch, Float, Params, Scalar, Vector
 from isotherm.targets.arrow import Layout, Point
 from isotherm.targets.forces import probabilities_of, weighted_rows
-from isotherm.targets.gaussian import PROBES, Found, Rows, Search, _locals, make_layout, on_device
+from isotherm.targets.gaussian import PROBES, FoundGaussian, GaussianSearch, LevelRows, _locals, make_layout, on_device
 from isotherm.targets.noisy import estimate
 from isotherm.targets.target import Findings, Target
 from isotherm.targets.wide import Wide, make_gaussian, make_taylor
@@ -24,16 +24,18 @@ MEAN_NOISE, LARGE_NOISE = 0.02, 2.0  # h²S/2 at h = 1, on average over directio
 LARGE_SHARE = 0.25  # of the rows in a batch: beyond, all are taken
 NOISE_POSITIONS, NOISE_SIGNS = 24, 4  # typical positions at which the noise is measured, and random signs at each
 NOISE_ROWS = 10_000  # of each such batch
-POWER_STEPS = 24  # of the power method that measures the largest curvature
+POWER_STEPS = (24, 10)  # of the power method that measures the largest curvature, at the mean and far out
+FAR_PLACES, FAR_SCALES = 6, 2.5  # draws where it is measured far out, with scales so many standard deviations away
+FAR_STABLE = 3.0  # how much larger it may be there: a step is stable up to h²K = 4
 LEAST_BATCH = 64
 
 
 def anchor_wide(target: Target, data: Batch, params: Params, rng: np.random.Generator, passes: Passes) -> Wide:
     """Return the anchored posterior of a model with effects, whose data are on the device."""
     layout = make_layout(target, params)
-    rows = Rows(target, layout, jax.tree.map(host, data), passes)
+    rows = LevelRows(target, layout, jax.tree.map(host, data), passes)
     start = as_point(layout, params)
-    found = Search(rows, rng).run(start)
+    found = GaussianSearch(rows, rng).run(start)
     dtype = jax.flatten_util.ravel_pytree(params)[0].dtype
     gaussian = make_gaussian(found, layout, dtype)
     every = Wide(
@@ -63,7 +65,7 @@ def as_point(layout: Layout, params: Params) -> Point:
     return Point(np.asarray(g, np.float64), np.asarray(eta, np.float64), [np.asarray(u, np.float64) for u in levels])
 
 
-def with_batches(every: Wide, rows: Rows, found: Found, rng: np.random.Generator) -> tuple[Wide, float]:
+def with_batches(every: Wide, rows: LevelRows, found: FoundGaussian, rng: np.random.Generator) -> tuple[Wide, float]:
     """Return the target that estimates from batches, if that pays, and the mean of h²S/2; else the one that takes all
     rows."""
     dtype = every.gaussian.g.dtype
@@ -80,7 +82,7 @@ def with_batches(every: Wide, rows: Rows, found: Found, rng: np.random.Generator
     return replace(batched, noise=jnp.asarray(S, dtype), findings=findings), noise
 
 
-def leverages(rows: Rows, found: Found, rng: np.random.Generator) -> np.ndarray:
+def leverages(rows: LevelRows, found: FoundGaussian, rng: np.random.Generator) -> np.ndarray:
     """Return for each row how much of the curvature it has: its Hessian times the covariances of its levels."""
     layout = rows.layout
     covariances = [jnp.asarray(V, float) for V in found.precision.variances(rng, PROBES)]
@@ -106,7 +108,7 @@ def _leverages(
     return total
 
 
-def measured_noise(target: Wide, rows: Rows, rng: np.random.Generator) -> np.ndarray:
+def measured_noise(target: Wide, rows: LevelRows, rng: np.random.Generator) -> np.ndarray:
     """Return the diagonal of S of batches of one row, on average over typical positions."""
     total, n = np.zeros(target.parameters), min(NOISE_ROWS, rows.count)
     assert target.rows is not None
@@ -130,26 +132,34 @@ def _noise(target: Wide, z: Vector, batch: Batch, weights: Array, signs: Array) 
 
 
 def largest_curvature(target: Wide, data: Batch, rng: np.random.Generator, passes: Passes) -> float:
-    """Return the largest curvature at the mean, which is about 1 where the Gaussian is right."""
-    v = jnp.asarray(rng.standard_normal(target.parameters), target.gaussian.g.dtype)
-    largest = 1.0
+    """Return the largest curvature at the mean, which is about 1 where the Gaussian is right, or what that must be for
+    steps to stay stable far out, where a scale is at the edge of what is likely."""
     rows = None if target.taylor is not None else data
-    for _ in range(POWER_STEPS):
-        v = v / jnp.linalg.norm(v)
-        image = _curved(target, v, rows)
-        largest, v = float(jnp.linalg.norm(image)), image
-        if rows is not None:
-            passes.add(2 * target.population)
-    return max(1.0, largest) if math.isfinite(largest) else 1.0
+    largest, q = 1.0, target.layout.populations
+    for place in range(1 + FAR_PLACES):
+        z = np.zeros(target.parameters)
+        if place:
+            z = rng.standard_normal(target.parameters)
+            z[:q] = FAR_SCALES * rng.choice([-1.0, 1.0], q)
+        at = jnp.asarray(z, target.gaussian.g.dtype)
+        v = jnp.asarray(rng.standard_normal(target.parameters), at.dtype)
+        for _ in range(POWER_STEPS[min(place, 1)]):
+            image = _curved(target, at, v / jnp.linalg.norm(v), rows)
+            found, v = float(jnp.linalg.norm(image)), image
+            if rows is not None:
+                passes.add(2 * target.population)
+        if math.isfinite(found):
+            largest = max(largest, found / FAR_STABLE if place else found)
+    return largest
 
 
 @jax.jit
-def _curved(target: Wide, v: Vector, rows: Batch | None) -> Vector:
+def _curved(target: Wide, at: Vector, v: Vector, rows: Batch | None) -> Vector:
     def energy(z: Vector) -> Scalar:
         value = -target.exact(z)
         if rows is not None:
             value -= jnp.sum(jax.vmap(target.estimated, (None, 0))(z, rows))
         return value
 
-    product: Vector = jax.jvp(jax.grad(energy), (jnp.zeros_like(v),), (v,))[1]
+    product: Vector = jax.jvp(jax.grad(energy), (at,), (v,))[1]
     return product
