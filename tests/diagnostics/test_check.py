@@ -213,7 +213,6 @@ def test_chains_that_differ():
     z[2] += 2
     verdict = check(tree(z))
     assert {"R-hat", "effective draws"} <= set(bad(verdict))
-    assert "run longer, or drop more as burn-in; if chains stay apart" in str(line(verdict, "R-hat"))
 
 
 def test_too_few_draws():
