@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from isotherm.tables import reading
-from isotherm.tables.columns import Levels, Numbers, Times
+from isotherm.tables.columns import ARROW, WORDS, Levels, Numbers, Times, arrow_type
 
 CSV = """name,age,weight,smokes,seen
 ann,31,60.5,true,2001-01-01 10:30:00
@@ -114,6 +114,23 @@ def test_a_column_can_be_asked_for_as_text(table, tmp_path):
     read = reading.read(tmp_path / "t.npz", kinds={"code": "text", "half": "text"})
     assert texts(read["code"]) == ["10", "9", "10"]
     assert texts(read["half"]) == ["0.5", "2", None]
+
+
+def test_every_kind_has_words_and_a_type_of_arrow():
+    assert ARROW.keys() == WORDS.keys()
+    assert not any(pa.types.is_null(arrow_type(kind)) for kind in ARROW)
+
+
+@pytest.mark.parametrize("late", ["2001-01-07 23:59:59", "2001-01-07 23:59:59.25", "2001-01-07", "9999-12-31 00:00"])
+def test_every_kind_can_be_read_again(tmp_path, late):
+    """As a run's table is, by the kinds of its columns."""
+    (tmp_path / "t.csv").write_text(f"name,age,smokes,seen\nann,31,true,2001-01-01\nbob,,False,{late}\n")
+    read = reading.read(tmp_path / "t.csv")
+    kinds = {name: column.kind for name, column in read.columns.items()}
+    assert set(kinds.values()) == set(WORDS)
+    again = reading.read(tmp_path / "t.csv", kinds=kinds)
+    for name, column in read.columns.items():
+        np.testing.assert_array_equal(again[name].values, column.values)
 
 
 def test_more_texts_may_stand_for_a_missing_value(tmp_path):

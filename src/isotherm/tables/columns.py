@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ DAY = 86400  # seconds
 HOURS = tuple(f"{hour:02}" for hour in range(24))
 WEEKDAYS = ("1 Monday", "2 Tuesday", "3 Wednesday", "4 Thursday", "5 Friday", "6 Saturday", "7 Sunday")
 WORDS = {"number": "numbers", "text": "text", "truth": "true or false", "time": "dates"}  # by kind
+ARROW = {"number": "double", "text": "string", "truth": "bool", "time": "timestamp[us]"}  # what Arrow calls its type
 
 
 @dataclass(frozen=True)
@@ -209,14 +210,18 @@ def from_arrow(name: str, values: "ChunkedArray", source: str, kind: str | None,
     )
 
 
+def arrow_type(kind: str) -> "DataType":
+    """Return Arrow's type of a column that is read as this kind."""
+    return cast("DataType", pyarrow().type_for_alias(ARROW[kind]))
+
+
 def is_text(kind: "DataType") -> bool:
     types = pyarrow().types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _cast(name: str, values: "ChunkedArray", source: str, kind: str) -> "ChunkedArray":
-    pa = pyarrow()
-    wanted = {"number": pa.float64(), "text": pa.string(), "truth": pa.bool_(), "time": pa.timestamp("us")}[kind]
+    pa, wanted = pyarrow(), arrow_type(kind)
     try:
         if kind == "truth" and is_text(values.type):
             from pyarrow import compute

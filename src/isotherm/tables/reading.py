@@ -22,6 +22,7 @@ from isotherm.tables.columns import (
     Numbers,
     TableColumn,
     absent,
+    arrow_type,
     from_arrow,
     is_text,
     one_line,
@@ -222,8 +223,7 @@ def read_csv(
     from pyarrow import csv
 
     mark, point, names = csv_form(path, delimiter)
-    types = {"number": pa.float64(), "text": pa.string(), "time": pa.timestamp("s"), "truth": pa.bool_()}
-    asked = {name: types[kind] for name, kind in (kinds or {}).items()}
+    asked = {name: arrow_type(kind) for name, kind in (kinds or {}).items()}
     convert = csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()) if verbatim else asked,
         null_values=[] if verbatim else [*csv.ConvertOptions().null_values, *na],
