@@ -11,6 +11,8 @@ new rows with predictions           output
 a file → arrays on disk             convert: for data larger than memory
 
 To add a kind of column: a class in columns.py says what it holds (`TableColumn`) and where it comes from, a type of
-Arrow's (`from_arrow`) or another kind (`parts`: a date has hours and weekdays). A class in recipe.py says what it
-becomes: columns of x (derive from `NumberColumn`) or levels (from `LevelColumn`); `PLANS` joins the two.
+Arrow's (`from_arrow`), another kind (`parts`: a date has hours and weekdays) or an option: `read_first` in preparing.py
+makes it of what was read (as text, as `--categorical`). `kind` is what the *file* holds; a new one also needs its words
+(`WORDS`) and its type of Arrow's (`ARROW`). A class in recipe.py says what it becomes: columns of x (derive from
+`NumberColumn`) or levels (from `LevelColumn`); `PLANS` joins the two.
 """
