@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from isotherm.tables import target
-from isotherm.tables.columns import Levels, Numbers
+from isotherm.tables.columns import Levels, Numbers, Times
 from isotherm.tables.target import Wanted
 
 RNG = np.random.default_rng(0)
@@ -31,6 +31,14 @@ def numbers(values):
 )
 def test_the_model_is_guessed_from_the_target(column, model):
     assert target.guess("y", column)[0] == model
+
+
+def test_a_target_of_another_kind_is_refused_with_what_it_holds():
+    with pytest.raises(ValueError, match='the target "y" holds dates; it must hold numbers or classes'):
+        target.guess("y", Times(np.zeros(3)))
+    truth = Levels(np.int32([0, 1, 1]), ("false", "true"), truth=True)
+    with pytest.raises(ValueError, match='needs a target of numbers, and "y" holds true or false; try logistic'):
+        target.make(Wanted("y"), truth, "linear")
 
 
 def test_classes_are_codes_in_order():

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotherm.models.priors import standard_units
-from isotherm.tables.columns import MISSING, Levels, Numbers, TableColumn, absent, as_text, quote
+from isotherm.tables.columns import MISSING, WORDS, Levels, Numbers, TableColumn, absent, as_text, quote
 
 TARGET_CLASSES = 100
 # Whole numbers are guessed to be classes if there are no more than these, each in this share of the rows or more.
@@ -85,7 +85,7 @@ def guess(name: str, column: TableColumn) -> tuple[str, str]:
         count = np.count_nonzero(column.counts())
         return ("logistic" if count <= 2 else "softmax"), f"{quote(name)} has {count:,} classes"
     if not isinstance(column, Numbers):
-        raise ValueError(f"the target {quote(name)} holds dates; it must hold numbers or classes")
+        raise ValueError(f"the target {quote(name)} holds {WORDS[column.kind]}; it must hold numbers or classes")
     values, counts = np.unique(column.values[~np.isnan(column.values)], return_counts=True)
     whole = bool((values == np.round(values)).all())
     if len(values) == 2:
@@ -105,7 +105,8 @@ def make(wanted: Wanted, column: TableColumn, model: str) -> TargetColumn:
     if is_classes:
         return _classes(wanted, column, model)
     if not isinstance(column, Numbers):
-        raise ValueError(f"--model {model} needs a target of numbers, and {quote(name)} holds text; try logistic")
+        held = WORDS[column.kind]
+        raise ValueError(f"--model {model} needs a target of numbers, and {quote(name)} holds {held}; try logistic")
     values = column.values
     if np.ptp(values) == 0:
         raise ValueError(f"the target {quote(name)} is {values[0]:g} in every row: there is nothing to predict")
