@@ -1,6 +1,8 @@
 """`isotherm fit` and what follows it, as commands, on one small table: what is printed, kept and predicted."""
 
 import csv
+import dataclasses
+import inspect
 import json
 import shutil
 
@@ -10,8 +12,9 @@ import xarray
 from pyarrow import parquet
 from typer.testing import CliRunner
 
-from isotherm.cli.app import app
+from isotherm.cli.app import app, fit
 from isotherm.tables import recipe
+from isotherm.tables.options import TableOptions
 
 ROWS = 600
 SLOPE, NOISE = 2.0, 0.5
@@ -37,6 +40,11 @@ def fitted(tmp_path_factory):
     answer = invoke("fit", "--config", folder / "fit.toml", "--holdout", "0.2")  # the flag wins
     assert answer.exit_code == 0, answer.output
     return folder, answer.output
+
+
+def test_an_option_of_the_command_is_one_of_a_toml_file():
+    fields = {field.name for field in dataclasses.fields(TableOptions)}
+    assert inspect.signature(fit).parameters.keys() - {"context", "config"} == fields
 
 
 def test_what_is_printed(fitted):
