@@ -153,6 +153,7 @@ def test_the_factor_is_that_of_the_precision(case):
     np.testing.assert_allclose(flat_of(precision.solve(point_of(case, b))), np.linalg.solve(K, b), atol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_gaussian_is_the_posteriors(case):
     """The curvature in z is about 1 in all directions: the search has found the posterior's own shape. Bounds: by how
     much a posterior of 240 rows is not a Gaussian."""
