@@ -165,6 +165,7 @@ def test_the_gaussian_is_the_posteriors(case):
     assert values[-1] < 3
 
 
+@pytest.mark.slow
 def test_shapes_agree():
     """With blocks or all dense, the search ends at the same Gaussian, but for its random averages."""
     with jax.enable_x64(True):
