@@ -47,13 +47,7 @@ class Case:
         self.batched = dataclasses.replace(self.all_rows, taylor=make_taylor(self.sums, dtype))
 
 
-CASES = [
-    ("crossed", "blocks"),
-    ("crossed", "dense"),
-    ("correlated", "blocks"),
-    ("twice", "dense"),
-    ("student", "dense"),
-]
+CASES = [("crossed", "blocks"), ("twice", "dense")]
 SLOW = [(name, shape) for name in MODELS for shape in SHAPES if (name, shape) not in [*CASES, ("twice", "blocks")]]
 
 

@@ -15,8 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
-import scipy.sparse
+import scipy  # its parts are loaded when they are used
 
 from isotherm.lib.types import Array, Example, Params, Scalar, Vector
 from isotherm.targets.effects import Group, GroupedLikelihood
@@ -239,7 +238,7 @@ class Sums:
         return after
 
 
-def indicator(codes: np.ndarray, count: int) -> scipy.sparse.csc_matrix:
+def indicator(codes: np.ndarray, count: int) -> "scipy.sparse.csc_matrix":
     """Return the matrix whose product with values of rows are their sums by level."""
     return scipy.sparse.csc_matrix((np.ones(len(codes)), codes, np.arange(len(codes) + 1)), (count, len(codes)))
 
@@ -304,7 +303,7 @@ class Precision:
             factor = scipy.linalg.cholesky((vectors * values) @ vectors.T, lower=True)
         return factor
 
-    def _sparse(self, offset: int) -> scipy.sparse.csr_matrix:
+    def _sparse(self, offset: int) -> "scipy.sparse.csr_matrix":
         """Return U without the globals."""
         layout = self.layout
         J, k = layout.blocks

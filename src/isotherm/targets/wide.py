@@ -23,7 +23,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
+import scipy  # its parts are loaded when they are used
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import register_dataclass
 
