@@ -34,6 +34,7 @@ CHUNK_NUMBERS = 2**23  # of derivatives of rows that are computed at once
 ALL_DENSE = 1_024  # parameters that are dense, all of them
 FIRST_ROWS = (50_000, 0.05)  # rows, at least and as a share of all, to begin with
 LARGEST_MOVE = 0.5  # of η in a round
+LEVEL_STEP = 2.0  # scales of its population that a level moves in a round, at most
 ROUNDS = 60
 HALVINGS = 12  # of a step of Newton's method
 NEAR, LOOSE = 0.1, 0.5  # standard deviations, root mean square, of a last step: of all rows, and of some
@@ -442,6 +443,7 @@ class GaussianSearch:
             step = precision.solve(gradient)
             length = math.sqrt(max(0.0, step.dot(gradient)) / self.layout.parameters)
             variances = self.populations.variances = precision.variances(self.rng, PROBES)[:-1]
+            step = self.limited(step, at.eta)
             # The score is that of the mode at this η, to which the step leads: m follows η.
             move, information = self.population_step(at.moved(step, min(1.0, 3 / max(length, 1e-9))), variances)
             scaled = math.sqrt(max(0.0, move @ information @ move) / max(1, len(move)))
@@ -451,6 +453,15 @@ class GaussianSearch:
         raise CannotAnchor(
             f"the Gaussian that the posterior is anchored at is not found in {ROUNDS} rounds; start nearer to it"
         )
+
+    def limited(self, step: Point, eta: np.ndarray) -> Point:
+        """Return a step in which no level goes further than LEVEL_STEP times its scale: Newton's method would throw a
+        level whose rows all agree far off, and the mean over all levels would not show it."""
+        levels, covariances = [], iter(self.populations.covariances(eta))
+        for unit, moves in zip(self.layout.units, step.levels, strict=True):
+            sd = np.sqrt(np.concatenate([np.diag(next(covariances)) for _ in unit.groups]))
+            levels.append(np.clip(moves, -LEVEL_STEP * sd, LEVEL_STEP * sd))
+        return step._replace(levels=levels)
 
     def population_step(self, at: Point, variances: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return the step of η, and its information."""
