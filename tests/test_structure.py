@@ -18,8 +18,8 @@ import isotherm
 
 BOUNDS = {  # figure: (bound, goal)
     "names at the top": (17, 17),
-    "lines": (21_500, 18_470),  # 18,470 and what effects add
-    "lines outside paper and tables": (16_500, 13_487),
+    "lines": (20_890, 18_470),  # 18,470 and what effects add
+    "lines outside paper and tables": (15_900, 13_487),
     "lines with Any": (120, 120),
     "class names that occur twice": (0, 0),
     "functions above 60 lines": (0, 0),
