@@ -46,7 +46,7 @@ PROBES = 32  # random directions for the covariances of levels
 
 class FoundGaussian(NamedTuple):
     """The Gaussian: its mean, the precision of globals and levels there, that of η, the sums over rows at the mean, and
-    how far the last step went; and of each scale √(2J) and κ = s/(1 − s) of its levels."""
+    how far the last step went; and how the coordinates of η are stretched (`Populations.stretch`)."""
 
     mean: Point
     precision: Precision
@@ -58,7 +58,7 @@ class FoundGaussian(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LevelRows:
-    """Rows of the data on the host, and their sums. `scale` is how often each row counts."""
+    """Rows of the data on the host, and their sums."""
 
     target: Target
     layout: Layout
@@ -168,7 +168,7 @@ class Derivatives(NamedTuple):
     uv: dict[tuple[int, int], Array]
 
 
-def _locals(layout: Layout, arrays: tuple[Array, list[Array]], rows: Batch) -> Array:
+def row_locals(layout: Layout, arrays: tuple[Array, list[Array]], rows: Batch) -> Array:
     """Return each row's local vector."""
     g, levels = arrays
     codes = layout.codes(rows)
@@ -179,7 +179,7 @@ def _locals(layout: Layout, arrays: tuple[Array, list[Array]], rows: Batch) -> A
 @partial(jax.jit, static_argnums=(0, 1))
 def _values(target: Target, layout: Layout, arrays: tuple[Array, list[Array]], rows: Batch, weights: Array) -> Scalar:
     function = partial(layout.of_row, target.log_likelihood)
-    values = jax.vmap(function)(_locals(layout, arrays, rows), rows)
+    values = jax.vmap(function)(row_locals(layout, arrays, rows), rows)
     return jnp.sum(jnp.where(weights > 0, values, 0))
 
 
@@ -193,7 +193,7 @@ def _derivatives(
         value, gradient = jax.value_and_grad(function)(local, row)
         return value, gradient, jax.jacfwd(jax.grad(function))(local, row)
 
-    values, gradients, hessians = jax.vmap(one)(_locals(layout, arrays, rows), rows)
+    values, gradients, hessians = jax.vmap(one)(row_locals(layout, arrays, rows), rows)
     on = weights > 0
     gradients = jnp.where(on[:, None], gradients, 0)
     hessians = jnp.where(on[:, None, None], hessians, 0)
@@ -329,7 +329,7 @@ class Populations:
                 T = np.sum(moments * weights[:, :, None], axis=0)
                 score += 0.5 * np.einsum("aij,ij->a", slopes, P @ T @ P - group.count * P)
                 Q = P - P @ V[:, part, part] @ P
-                information += 0.5 * trace_products(positive_blocks_or_zero(Q), slopes)
+                information += 0.5 * trace_products(positive_part(Q), slopes)
         # A scale that wants to be 0: there the score is about −cτ², whose slope is twice itself.
         information += np.diag(np.maximum(0, -2 * score))
         return score + self.slopes(at)[1], information + self.bends(at)[1]
@@ -362,16 +362,6 @@ def student_weights(group: Group, u: np.ndarray, V: np.ndarray, P: np.ndarray) -
     return found
 
 
-def positive_blocks_or_zero(Q: np.ndarray) -> np.ndarray:
-    """Return Q with what is negative of its diagonal, by chance, set to 0."""
-    if Q.shape[-1] == 1:
-        raised: np.ndarray = np.maximum(Q, 0)
-        return raised
-    values, vectors = np.linalg.eigh((Q + np.swapaxes(Q, -1, -2)) / 2)
-    found: np.ndarray = (vectors * np.maximum(values, 0)[:, None, :]) @ np.swapaxes(vectors, -1, -2)
-    return found
-
-
 def trace_products(Q: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Return Σ_j tr(Q_jΣ_aQ_jΣ_b)."""
     q, k = len(slopes), Q.shape[-1]
@@ -382,11 +372,12 @@ def trace_products(Q: np.ndarray, slopes: np.ndarray) -> np.ndarray:
 
 
 def positive_part(K: np.ndarray) -> np.ndarray:
-    """Return a symmetric matrix without its negative eigenvalues."""
-    if not K.size:
-        return K
-    values, vectors = np.linalg.eigh((K + K.T) / 2)
-    found: np.ndarray = (vectors * np.maximum(values, 0)) @ vectors.T
+    """Return symmetric matrices (…, k, k) without their negative eigenvalues."""
+    if not K.size or K.shape[-1] == 1:
+        raised: np.ndarray = np.maximum(K, 0)
+        return raised
+    values, vectors = np.linalg.eigh((K + np.swapaxes(K, -1, -2)) / 2)
+    found: np.ndarray = (vectors * np.maximum(values, 0)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
     return found
 
 
@@ -417,9 +408,9 @@ class GaussianSearch:
         rows.passes.say("Gaussian of all rows")
         return self.averaged(*self.approach(at))
 
-    def density(self, rows: LevelRows, at: Point) -> float:
+    def density(self, at: Point) -> float:
         """Return the log posterior of globals and levels."""
-        return rows.value(at) + self.populations.rest(at) + self.populations.levels(at)
+        return self.rows.value(at) + self.populations.rest(at) + self.populations.levels(at)
 
     def gradient(self, sums: Sums, at: Point) -> Point:
         """Return the gradient of the log posterior in globals and levels."""
@@ -479,7 +470,7 @@ class GaussianSearch:
         before, share = sums.value + self.populations.rest(at) + self.populations.levels(at), 1.0
         for _ in range(HALVINGS):
             there = at.moved(step, share)
-            if self.density(self.rows, there) > before:
+            if self.density(there) > before:
                 return there
             share /= 3
         return at.moved(step, share)

@@ -14,7 +14,15 @@ from isotherm.lib.progress import Passes
 from isotherm.lib.types import Array, Batch, Float, Params, Scalar, Vector
 from isotherm.targets.arrow import Layout, Point
 from isotherm.targets.forces import probabilities_of, weighted_rows
-from isotherm.targets.gaussian import PROBES, FoundGaussian, GaussianSearch, LevelRows, _locals, make_layout, on_device
+from isotherm.targets.gaussian import (
+    PROBES,
+    FoundGaussian,
+    GaussianSearch,
+    LevelRows,
+    make_layout,
+    on_device,
+    row_locals,
+)
 from isotherm.targets.noisy import estimate
 from isotherm.targets.target import Findings, Target
 from isotherm.targets.wide import Wide, make_gaussian, make_taylor
@@ -99,7 +107,7 @@ def _leverages(
     target: Target, layout: Layout, arrays: tuple[Array, list[Array]], covariances: list[Array], rows: Batch
 ) -> Float[Array, " n"]:
     slope = jax.grad(partial(layout.of_row, target.log_likelihood))
-    hessians = jax.vmap(jax.jacfwd(slope))(_locals(layout, arrays, rows), rows)
+    hessians = jax.vmap(jax.jacfwd(slope))(row_locals(layout, arrays, rows), rows)
     p, starts, codes = layout.globals, np.cumsum(layout.widths), layout.codes(rows)
     total = jnp.abs(jnp.einsum("nab,ab->n", hessians[:, :p, :p], covariances[-1]))
     for s, (number, _) in enumerate(layout.slots):
