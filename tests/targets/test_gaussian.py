@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import isotherm
 from isotherm import Effect, Posterior
 from isotherm.lib.progress import Passes
 from isotherm.targets.arrow import Point
@@ -69,3 +70,19 @@ def test_a_level_whose_rows_all_agree(gaussian):
     at, _ = found.approach(start)
     assert found.rows.passes.done < 30
     assert 1 < at.levels[0][0, 0] < 12
+
+
+def test_an_anchored_posterior_goes_where_a_posterior_goes(gaussian):
+    """With the data that it was anchored with, in whatever form they are; not with others."""
+    model, data = gaussian
+    anchored = isotherm.anchor(model, data, {"a": np.float32(0)}, progress=False)
+    as_lists = {"y": data["y"].tolist(), "group": data["group"].tolist()}
+    runs = [
+        isotherm.sample(anchored, isotherm.eccadl(), each, steps=50, thin=5, progress=False)["posterior"]
+        for each in (data, as_lists)
+    ]
+    assert runs[0].sizes["g_level"] == 60
+    assert (runs[0]["g"].values == runs[1]["g"].values).all()
+    fewer = {name: column[data["group"] > 0] for name, column in data.items()}
+    with pytest.raises(ValueError, match="data has other levels of g than the posterior was anchored with"):
+        isotherm.sample(anchored, isotherm.eccadl(), fewer, steps=50, progress=False)

@@ -7,6 +7,7 @@ parameters of the user's own (globals) and all other levels are dense:
         [ Uᵀ D ]    S = D − UᵀB⁻¹U = C₂C₂ᵀ;     Λ⁻¹ = LLᵀ with  Lz: δ₂ = C₂⁻ᵀz₂,  δ₁ = C₁⁻ᵀ(z₁ − C₁⁻¹Uδ₂).
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,6 +44,12 @@ class Unit:
     @property
     def places(self) -> int:
         return self.groups[0].places
+
+    @property
+    def parts(self) -> list[tuple[Group, slice]]:
+        """The effects, and which components of a level are theirs."""
+        ends = itertools.accumulate(group.size for group in self.groups)
+        return [(group, slice(end - group.size, end)) for group, end in zip(self.groups, ends, strict=True)]
 
     @property
     def entries(self) -> int:
@@ -121,11 +128,8 @@ class Layout:
         """Return the levels by the names of effects, of those of units."""
         params = {}
         for unit, values in zip(self.units, levels, strict=True):
-            begin = 0
-            for group in unit.groups:
-                part = values[..., begin : begin + group.size]
-                params[group.name] = jnp.reshape(part, (*values.shape[:-1], *group.shape))
-                begin += group.size
+            for group, part in unit.parts:
+                params[group.name] = jnp.reshape(values[..., part], (*values.shape[:-1], *group.shape))
         return params
 
     def params(self, g: Vector, eta: Vector, levels: list[Array]) -> Params:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 LOG_SD, CORR, SD, CORRELATION = "log_sd_", "corr_", "sd_", "correlation_"
 LEVEL = "_level"  # after an effect's name: the dimension of its levels
 Columns = dict[str, np.ndarray | Column]  # of the data, by name
+ROWS, LEVELS = "rows", "levels"  # the data's own columns, and the numbers of the levels
 EFFECTS = "effects"  # the attribute of results that says what effects there are
 
 
@@ -160,13 +161,13 @@ class GroupedLikelihood:
     groups: tuple[Group, ...]
 
     def __call__(self, params: Params, example: Example) -> Scalar:
-        own = {group.name: params[group.name][example["levels"][group.name]] for group in self.groups}
+        own = {group.name: params[group.name][example[LEVELS][group.name]] for group in self.groups}
         return self.of_own(params, own, example)
 
     def of_own(self, params: Params, own: dict[str, Array], example: Example) -> Scalar:
         """Return it of the globals and the row's own levels."""
         hidden = {name for group in self.groups for name in group.learned}
-        return self.of_row({name: value for name, value in params.items() if name not in hidden} | own, example["rows"])
+        return self.of_row({name: value for name, value in params.items() if name not in hidden} | own, example[ROWS])
 
 
 @dataclass(frozen=True)
@@ -204,18 +205,33 @@ def groups_of(target: Posterior) -> tuple[Group, ...]:
 def bind(posterior: Posterior, data: Batch, init: Params | None) -> tuple[Target, Batch, Params | None]:
     """Return the target of a posterior with effects, the data with the numbers of each row's levels, and where to
     start: the levels at 0 unless they are given."""
+    found, columns = numbered_levels(posterior.effects, data)  # type: ignore[arg-type]
+    target = Target(GroupedLikelihood(posterior.log_likelihood, found), GroupedPrior(posterior.log_prior, found))
+    return target, columns, None if init is None else with_levels(init, found)
+
+
+def numbered_levels(effects: Effects, data: Batch) -> tuple[tuple[Group, ...], Batch]:
+    """Return the effects with the levels that they have in the data, and the data with the numbers of each row's."""
     if processes.several():
         raise ValueError("effects must not be given with several processes, which do not know each other's levels")
-    effects: Effects = posterior.effects  # type: ignore[assignment]
     columns = as_columns(data)
     codes, groups = {}, list[Group]()
     for name, effect in effects:
         labels, codes[name] = levels_of(name, effect, columns)
         groups.append(Group(name, effect, LevelNames(labels)))
     rows = {name: column for name, column in columns.items() if is_numeric(column)}  # no model can use others
-    found = tuple(groups)
-    target = Target(GroupedLikelihood(posterior.log_likelihood, found), GroupedPrior(posterior.log_prior, found))
-    return target, {"rows": rows, "levels": codes}, None if init is None else with_levels(init, found)
+    checks.checked_data(rows | {name: each for name, each in codes.items() if name not in rows})  # by the user's names
+    return tuple(groups), {ROWS: rows, LEVELS: codes}
+
+
+def bind_again(target: Target, data: Batch, init: Params | None) -> tuple[Batch, Params | None]:
+    """Return the data and the start of a target with effects, which may have gone through `bind` before."""
+    groups = groups_of(target)
+    if not isinstance(data, dict) or data.keys() != {ROWS, LEVELS}:
+        found, data = numbered_levels(tuple((group.name, group.effect) for group in groups), data)
+        if other := next((a.name for a, b in zip(groups, found, strict=True) if a.labels != b.labels), None):
+            raise ValueError(f"data has other levels of {other} than the posterior was anchored with; anchor it again")
+    return data, None if init is None else with_levels(init, groups)
 
 
 def with_levels(init: Params, groups: tuple[Group, ...]) -> Params:
@@ -247,7 +263,12 @@ def as_columns(data: Batch) -> Columns:
         raise TypeError(
             f"data must be a table or a dict of columns, so that effects find theirs, got {type(data).__name__}"
         )
-    return dict(data)
+    return {name: np.asarray(column) if is_list(column) else column for name, column in data.items()}
+
+
+def is_list(column: object) -> bool:
+    """Return whether a column is a list, or one of a library whose dtypes are its own."""
+    return not isinstance(column, np.ndarray | jax.Array | Column | dict | np.generic)
 
 
 def is_numeric(column: object) -> bool:

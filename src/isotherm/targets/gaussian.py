@@ -252,47 +252,29 @@ class Populations:
         """Return Σ of each effect."""
         return [np.asarray(each(jnp.asarray(eta, float)), np.float64) for each in self._covariances]
 
-    def precisions(self, at: Point) -> list[np.ndarray]:
-        """Return the curvature of the prior of each unit's levels, (count or 1, size, size)."""
-        found, covariances = [], iter(self.covariances(at.eta))
+    def precisions(self, at: Point) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
+        """Return the curvature of the prior of each unit's levels, (count or 1, size, size), and by how much that of
+        each level differs from P, (count, size), where there is Student's t."""
+        blocks, weights = list[np.ndarray](), list[np.ndarray | None]()
+        covariances = iter(self.covariances(at.eta))
         for unit, levels, V in zip(self.layout.units, at.levels, self.variances, strict=True):
             student = any(group.effect.df is not None for group in unit.groups)
-            blocks = np.zeros((unit.count if student else 1, unit.size, unit.size))
-            begin = 0
-            for group in unit.groups:
-                part = slice(begin, begin + group.size)
+            weight = np.ones((unit.count if student else 1, unit.size))
+            block = np.zeros((*weight.shape, unit.size))
+            for group, part in unit.parts:
                 P = np.linalg.inv(next(covariances))
-                blocks[:, part, part] = P * student_weights(group, levels[:, part], V[:, part, part], P)[:, :, None]
-                begin += group.size
-            found.append(blocks)
-        return found
-
-    def weights(self, at: Point) -> list[np.ndarray | None]:
-        """Return by how much the precision of each level differs from P with Student's t, of each unit."""
-        found: list[np.ndarray | None] = []
-        covariances = self.covariances(at.eta)
-        numbers = iter(range(len(covariances)))
-        for unit, levels, V in zip(self.layout.units, at.levels, self.variances, strict=True):
-            parts, begin = [], 0
-            for group in unit.groups:
-                part = slice(begin, begin + group.size)
-                weights = student_weights(
-                    group, levels[:, part], V[:, part, part], np.linalg.inv(covariances[next(numbers)])
-                )
-                parts.append(np.broadcast_to(weights, levels[:, part].shape))
-                begin += group.size
-            student = any(group.effect.df is not None for group in unit.groups)
-            found.append(np.concatenate(parts, axis=1) if student else None)
-        return found
+                weight[:, part] = student_weights(group, levels[:, part], V[:, part, part], P)
+                block[:, part, part] = P * weight[:, part, None]
+            blocks.append(block)
+            weights.append(weight if student else None)
+        return blocks, weights
 
     def levels(self, at: Point) -> float:
         """Return the log density of the levels, up to a constant."""
         total, covariances = 0.0, iter(self.covariances(at.eta))
         for unit, levels in zip(self.layout.units, at.levels, strict=True):
-            begin = 0
-            for group in unit.groups:
-                u, cov = levels[:, begin : begin + group.size], next(covariances)
-                begin += group.size
+            for group, part in unit.parts:
+                u, cov = levels[:, part], next(covariances)
                 if group.effect.df is not None:
                     nu = group.effect.df
                     total -= (nu + 1) / 2 * float(np.log1p(u**2 / (nu * np.diag(cov))).sum())
@@ -303,7 +285,7 @@ class Populations:
 
     def level_slopes(self, at: Point) -> list[np.ndarray]:
         """Return the gradient of the log density of the levels: minus their precision times them, for each kind."""
-        precisions = self.precisions(at)
+        precisions, _ = self.precisions(at)
         return [
             -np.einsum("jab,jb->ja", np.broadcast_to(P, (len(u), *P.shape[1:])), u)
             for P, u in zip(precisions, at.levels, strict=True)
@@ -313,12 +295,10 @@ class Populations:
         """Return the score of η and its information, with those of its prior."""
         q = self.layout.populations
         score, information = np.zeros(q), np.zeros((q, q))
-        numbers = iter(range(len(self.layout.groups)))
+        numbers = itertools.count()
         for unit, levels, V in zip(self.layout.units, at.levels, variances, strict=True):
-            begin = 0
-            for group in unit.groups:
-                number, part = next(numbers), slice(begin, begin + group.size)
-                begin += group.size
+            for group, part in unit.parts:
+                number = next(numbers)
                 if not group.learned:
                     continue
                 eta = jnp.asarray(at.eta, float)
@@ -340,15 +320,13 @@ class Populations:
         c, kappa = np.zeros(self.layout.populations), np.ones(self.layout.populations)
         covariances, place = iter(self.covariances(at.eta)), 0
         for unit, V in zip(self.layout.units, variances, strict=True):
-            begin = 0
-            for group in unit.groups:
-                shares = np.einsum("jaa->ja", V)[:, begin : begin + group.size] / np.diag(next(covariances))
+            for group, part in unit.parts:
+                shares = np.einsum("jaa->ja", V)[:, part] / np.diag(next(covariances))
                 known = np.sqrt(np.mean(np.clip(1 - shares, LEAST_KNOWN, 1) ** 2, axis=0))
                 if group.effect.scale is None:
                     c[place : place + group.size] = np.sqrt(2 * group.count)
                     kappa[place : place + group.size] = np.clip(1 / known - 1, LEAST_KNOWN, None)
                 place += sum(group.learned.values())
-                begin += group.size
         return c, kappa, np.maximum(1, PRIOR_SHARE * c / (1 + kappa))
 
 
@@ -419,8 +397,7 @@ class GaussianSearch:
         return Point(sums.gradient.g + self.populations.slopes(at)[0], np.zeros_like(at.eta), levels)
 
     def precision(self, sums: Sums, at: Point) -> Precision:
-        populations = self.populations
-        return Precision(sums, populations.bends(at)[0], populations.precisions(at), populations.weights(at))
+        return Precision(sums, self.populations.bends(at)[0], *self.populations.precisions(at))
 
     def approach(self, at: Point, near: float = NEAR) -> tuple[Point, Sums]:
         """Return a point near the mode of globals and levels, at the best η there, and the sums over rows."""

@@ -2,7 +2,7 @@
 
 from isotherm.lib.types import Batch, Params, Results
 from isotherm.posterior import Posterior, PosteriorWithDefaults
-from isotherm.targets.effects import GroupedLikelihood, bind, groups_of, user_results
+from isotherm.targets.effects import GroupedLikelihood, bind, bind_again, groups_of, user_results
 from isotherm.targets.target import Target, as_target
 
 
@@ -15,7 +15,10 @@ def with_defaults(
         data, init = own_data if data is None else data, own_init if init is None else init
     if isinstance(posterior, Posterior) and posterior.effects:
         return bind(posterior, data, init)
-    return as_target(posterior), data, init
+    target = as_target(posterior)
+    if has_effects(target):
+        data, init = bind_again(target, data, init)
+    return target, data, init
 
 
 def results_for_user(posterior: Posterior, target: Target, tree: Results) -> Results:
